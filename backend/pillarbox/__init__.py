@@ -1,0 +1,1 @@
+"""Notifications and background work on PostgreSQL alone."""

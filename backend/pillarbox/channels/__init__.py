@@ -1,0 +1,1 @@
+"""One file a provider, one protocol: what every channel promises stands in `contract`."""

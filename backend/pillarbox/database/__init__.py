@@ -1,0 +1,1 @@
+"""Engine, sessions, the embedded server, migrations."""

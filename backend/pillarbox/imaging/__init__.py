@@ -1,0 +1,1 @@
+"""Pictures: the palette core and its twin."""

@@ -1,0 +1,1 @@
+"""The built-in inbox: a real SMTP server and webhook receiver, so that sent can be seen."""
