@@ -1,0 +1,1 @@
+"""People: who a notification is for."""

@@ -1,0 +1,114 @@
+"""The tables as SQLAlchemy sees them: for listing and filtering, and for proving that nothing drifted."""
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    func,
+    text,
+)
+
+metadata = MetaData()
+
+_created_at = {"type_": DateTime(timezone=True), "nullable": False, "server_default": func.now()}
+
+people = Table(
+    "people",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("email", Text),
+    Column("webhook_url", Text),
+    Column("created_at", **_created_at),
+    UniqueConstraint("email", name="people_email_key"),
+    schema="accounts",
+)
+
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("person_id", ForeignKey(people.c.id, ondelete="CASCADE"), nullable=False),
+    Column("type", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("created_at", **_created_at),
+    CheckConstraint(
+        "type IN ('mention', 'comment', 'system', 'success', 'security', 'follow')",
+        name="notifications_type_check",
+    ),
+    Index("notifications_person_id_idx", "person_id"),
+    schema="notifications",
+)
+
+deliveries = Table(
+    "notification_deliveries",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("notification_id", ForeignKey(notifications.c.id, ondelete="CASCADE"), nullable=False),
+    Column("channel", Text, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("status", Text, nullable=False, server_default="pending"),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("max_attempts", Integer, nullable=False),
+    Column("budget", Integer, nullable=False),
+    Column("created_at", **_created_at),
+    Column("next_attempt_at", **_created_at),
+    Column("attempted_at", DateTime(timezone=True)),
+    Column("sent_at", DateTime(timezone=True)),
+    Column("error_code", Text),
+    Column("error_message", Text),
+    Column("provider_message_id", Text),
+    UniqueConstraint(
+        "notification_id", "channel", name="notification_deliveries_notification_id_channel_key"
+    ),
+    Index(
+        "notification_deliveries_due_idx",
+        "next_attempt_at",
+        "created_at",
+        postgresql_where=text("status = 'pending'"),
+    ),
+    Index(
+        "notification_deliveries_leased_idx",
+        text("coalesce(attempted_at, created_at)"),
+        postgresql_where=text("status = 'processing'"),
+    ),
+    Index(
+        "notification_deliveries_due_again_idx",
+        "next_attempt_at",
+        postgresql_where=text("status = 'pending' AND attempts > 0"),
+    ),
+    schema="notifications",
+)
+
+depth_deltas = Table(
+    "depth_deltas",
+    metadata,
+    Column("queue", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("delta", BigInteger, nullable=False),
+    schema="queue",
+)
+
+inbox_messages = Table(
+    "messages",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("delivery_id", Uuid, unique=True),
+    Column("channel", Text, nullable=False),
+    Column("recipient", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("copies", Integer, nullable=False, server_default="1"),
+    Column("received_at", **_created_at),
+    schema="inbox",
+)

@@ -1,0 +1,1 @@
+"""Notifications: what is sent to whom, and the outbox as a consumer of the queue core."""
