@@ -47,7 +47,6 @@ _SETTINGS = {
     "max_connections": "200",
     "max_prepared_transactions": "0",
     "shared_buffers": "128MB",
-    "fsync": "on",
     "password_encryption": "scram-sha-256",
     "logging_collector": "off",
     "log_checkpoints": "off",
