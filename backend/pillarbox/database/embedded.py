@@ -107,6 +107,22 @@ class EmbeddedServer:
         except OSError as error:
             raise EmbeddedServerError(explain_os_error(error, data_dir)) from error
 
+    @staticmethod
+    def running_url(data_dir: Path) -> str | None:
+        """The address of the server another process runs on this directory; None when none does."""
+        data_dir = data_dir.expanduser().resolve()
+        if not data_dir.is_dir():
+            return None
+        try:
+            DirectoryLock(data_dir / "pillarbox.lock").release()
+        except DirectoryInUseError:
+            password, port = (
+                _read_text(data_dir / "postgres.password"),
+                _read_text(data_dir / "postgres.port"),
+            )
+            return _url(password, int(port)) if password and port else None
+        return None
+
     def stop(self) -> None:
         """Ends the server and lets go of the directory; the second call does nothing."""
         # A forked child inherits this object and its atexit, but not the server.
@@ -133,6 +149,10 @@ class EmbeddedServer:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+def _url(password: str, port: int) -> str:
+    return f"postgresql://{ROLE}:{quote(password, safe='')}@127.0.0.1:{port}/{DATABASE}"
 
 
 def _lock(data_dir: Path) -> DirectoryLock:
@@ -167,7 +187,7 @@ def _start(data_dir: Path, lock: DirectoryLock) -> EmbeddedServer:
     write_client_authentication(cluster, programs)
     process, port = _serve(data_dir, cluster, programs)
     try:
-        url = f"postgresql://{ROLE}:{quote(password, safe='')}@127.0.0.1:{port}/{DATABASE}"
+        url = _url(password, port)
         _check_entrance(programs, cluster, data_dir / "postgres.log", port, password)
         _remember_port(data_dir / "postgres.port", port)
         server = EmbeddedServer(url, process, programs, cluster, lock)

@@ -1,7 +1,8 @@
 """How this process reaches PostgreSQL: sessions for services, lanes for the queue core."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from uuid import uuid4
 
@@ -41,7 +42,7 @@ class Database:
         return self._direct_url is not None
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[AsyncSession]:
+    async def session(self) -> AsyncGenerator[AsyncSession]:
         """A session in a transaction of its own, committed at the end, rolled back on any error."""
         async with self._sessions.begin() as session:
             yield session
@@ -58,7 +59,7 @@ class Database:
         """
         if self._direct_url is None:
             raise RuntimeError("behind a pooler and without a direct URL nothing can be listened to")
-        return await asyncpg.connect(self._direct_url, timeout=self.deadline_seconds)
+        return await _connect(self._direct_url, self.deadline_seconds)
 
     async def aclose(self) -> None:
         """Close the pool."""
@@ -66,7 +67,11 @@ class Database:
 
     async def _connect(self) -> asyncpg.Connection:
         cache = {"statement_cache_size": 0} if self.pooled else {}
-        return await asyncpg.connect(self.url, timeout=self.deadline_seconds, **cache)
+        return await _connect(self.url, self.deadline_seconds, **cache)
+
+
+async def _connect(url: str, timeout_seconds: float, **options: Any) -> asyncpg.Connection:
+    return await asyncpg.connect(url, timeout=timeout_seconds, **options)  # pyright: ignore[reportArgumentType]
 
 
 def _engine(url: str, *, pooled: bool, pool_size: int, deadline_seconds: float) -> AsyncEngine:

@@ -1,5 +1,7 @@
 """The tables as SQLAlchemy sees them: for listing and filtering, and for proving that nothing drifted."""
 
+from datetime import datetime
+
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -19,7 +21,10 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-_created_at = {"type_": DateTime(timezone=True), "nullable": False, "server_default": func.now()}
+
+def _now(name: str) -> Column[datetime]:
+    return Column(name, DateTime(timezone=True), nullable=False, server_default=func.now())
+
 
 people = Table(
     "people",
@@ -28,7 +33,7 @@ people = Table(
     Column("name", Text, nullable=False),
     Column("email", Text),
     Column("webhook_url", Text),
-    Column("created_at", **_created_at),
+    _now("created_at"),
     UniqueConstraint("email", name="people_email_key"),
     schema="accounts",
 )
@@ -37,11 +42,11 @@ notifications = Table(
     "notifications",
     metadata,
     Column("id", Uuid, primary_key=True),
-    Column("person_id", ForeignKey(people.c.id, ondelete="CASCADE"), nullable=False),
+    Column("person_id", Uuid, ForeignKey(people.c.id, ondelete="CASCADE"), nullable=False),
     Column("type", Text, nullable=False),
     Column("title", Text, nullable=False),
     Column("body", Text, nullable=False),
-    Column("created_at", **_created_at),
+    _now("created_at"),
     CheckConstraint(
         "type IN ('mention', 'comment', 'system', 'success', 'security', 'follow')",
         name="notifications_type_check",
@@ -54,15 +59,15 @@ deliveries = Table(
     "notification_deliveries",
     metadata,
     Column("id", Uuid, primary_key=True),
-    Column("notification_id", ForeignKey(notifications.c.id, ondelete="CASCADE"), nullable=False),
+    Column("notification_id", Uuid, ForeignKey(notifications.c.id, ondelete="CASCADE"), nullable=False),
     Column("channel", Text, nullable=False),
     Column("address", Text, nullable=False),
     Column("status", Text, nullable=False, server_default="pending"),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("max_attempts", Integer, nullable=False),
     Column("budget", Integer, nullable=False),
-    Column("created_at", **_created_at),
-    Column("next_attempt_at", **_created_at),
+    _now("created_at"),
+    _now("next_attempt_at"),
     Column("attempted_at", DateTime(timezone=True)),
     Column("sent_at", DateTime(timezone=True)),
     Column("error_code", Text),
@@ -109,6 +114,6 @@ inbox_messages = Table(
     Column("subject", Text, nullable=False),
     Column("body", Text, nullable=False),
     Column("copies", Integer, nullable=False, server_default="1"),
-    Column("received_at", **_created_at),
+    _now("received_at"),
     schema="inbox",
 )

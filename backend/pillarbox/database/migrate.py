@@ -11,6 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 VERSION_TABLE = "pillarbox_migrations"
 
+OWN_SCHEMAS = frozenset({"accounts", "notifications", "queue", "inbox"})
+
 # Any constant of our own: whoever migrates the same database waits for the one who came first.
 _LOCK_KEY = 0x50494C4C
 
@@ -41,6 +43,11 @@ def run_script(sql: str) -> None:
     adapted = connection.connection.dbapi_connection
     assert adapted is not None
     adapted.run_async(lambda driver: driver.execute(sql))
+
+
+def is_ours(name: str | None, kind: str, _parents: object) -> bool:
+    """Whether autogenerate may look at it: a database can be shared with the application it serves."""
+    return name in OWN_SCHEMAS if kind == "schema" else True
 
 
 def configuration(connection: Connection) -> Config:

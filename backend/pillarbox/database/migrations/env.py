@@ -3,21 +3,14 @@
 from alembic import context
 
 from pillarbox.database.metadata import metadata
-from pillarbox.database.migrate import VERSION_TABLE
-
-OWN_SCHEMAS = frozenset({"accounts", "notifications", "queue", "inbox"})
-
-
-def _ours(name: str | None, kind: str, _parents: object) -> bool:
-    return name in OWN_SCHEMAS if kind == "schema" else True
-
+from pillarbox.database.migrate import VERSION_TABLE, is_ours
 
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
     version_table=VERSION_TABLE,
     include_schemas=True,
-    include_name=_ours,
+    include_name=is_ours,
     compare_server_default=True,
 )
 with context.begin_transaction():
