@@ -1,7 +1,7 @@
 """The outbox over HTTP: enqueue, depth, stream, recent deliveries, and the mechanism itself."""
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
@@ -61,7 +61,7 @@ class OutboxController(Controller):
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         ),
     )
-    async def enqueue(self, data: Enqueue, trial: TrialOutbox, request: Request) -> Enqueued:
+    async def enqueue(self, data: Enqueue, trial: TrialOutbox, request: Request[Any, Any, Any]) -> Enqueued:
         """Write notifications and their deliveries in one transaction."""
         if data.address is not None and not is_local(request):
             raise PermissionDeniedException(

@@ -6,7 +6,7 @@ from typing import Literal
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import text
+from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncSession
 from uuid_utils.compat import uuid7
 
@@ -134,7 +134,7 @@ async def find_delivery(session: AsyncSession, delivery_id: UUID) -> Delivery | 
     return _delivery(row) if row is not None else None
 
 
-def _delivery(row: object) -> Delivery:
-    values = dict(row)  # type: ignore[call-overload]
+def _delivery(row: RowMapping) -> Delivery:
+    values = dict(row)
     used = attempts_used(values["attempts"], values["max_attempts"], values["budget"])
     return Delivery(**values, attempts_used=used)

@@ -1,0 +1,1 @@
+"""Loopback servers that answer, refuse, hang, drop and garble on request."""
