@@ -27,7 +27,8 @@ function noise(pixels: number, levels: number): Uint8ClampedArray {
   let state = 1;
   for (let i = 0; i < bytes.length; i++) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    bytes[i] = i % 4 === 3 ? 255 : Math.floor(((state >>> 8) / 2 ** 24) * levels) * Math.floor(255 / (levels - 1));
+    bytes[i] =
+      i % 4 === 3 ? 255 : Math.floor(((state >>> 8) / 2 ** 24) * levels) * Math.floor(255 / (levels - 1));
   }
   return bytes;
 }
@@ -48,7 +49,9 @@ describe('dominantColors', () => {
   });
 
   it('gives two colours exactly, the larger share first', () => {
-    const swatches = dominantColors(image([255, 0, 0, 255], [0, 0, 255, 255], [0, 0, 255, 255], [0, 0, 255, 255]));
+    const swatches = dominantColors(
+      image([255, 0, 0, 255], [0, 0, 255, 255], [0, 0, 255, 255], [0, 0, 255, 255]),
+    );
     expect(swatches.map(({ hex, count, share }) => [hex, count, share])).toEqual([
       ['#0000ff', 3, 0.75],
       ['#ff0000', 1, 0.25],
@@ -66,7 +69,9 @@ describe('dominantColors', () => {
 
   it('takes nothing below half opacity for a colour', () => {
     expect(dominantColors(image([255, 0, 0, 127], [0, 0, 0, 0]))).toEqual([]);
-    expect(dominantColors(image([255, 0, 0, 127], [0, 255, 0, 128])).map(({ hex }) => hex)).toEqual(['#00ff00']);
+    expect(dominantColors(image([255, 0, 0, 127], [0, 255, 0, 128])).map(({ hex }) => hex)).toEqual([
+      '#00ff00',
+    ]);
   });
 
   it('has nothing to say about no pixels', () => {

@@ -204,7 +204,12 @@ function spreadBetween(sums: Float64Array, below: number, last: number): number 
 }
 
 /** Weighted k-means: each centre to the mean of its points, each point to its nearest centre. */
-function refine(coordinates: Float64Array, moments: Float64Array, labels: Uint16Array, clusters: number): void {
+function refine(
+  coordinates: Float64Array,
+  moments: Float64Array,
+  labels: Uint16Array,
+  clusters: number,
+): void {
   const centers = new Float64Array(3 * clusters);
   for (let step = 0; step < REFINEMENTS; step++) {
     moveCenters(moments, labels, centers);

@@ -8,13 +8,15 @@ export type { Swatch };
 export const ANALYSIS_ERROR_CODES = [
   /** Zero bytes. */
   'empty',
+  /** The file could not be read: moved, changed or forbidden since it was picked. */
+  'unreadable',
   /** The content is not an image, whatever its name says. */
   'not-an-image',
   /** An image, but truncated or corrupt. */
   'damaged',
   /** More bytes or pixels than LIMITS allows, or than this device can decode. */
   'too-large',
-  /** A real image format that this browser cannot decode (HEIC, TIFF, …). */
+  /** A real image format that this browser cannot decode (HEIC, TIFF, JPEG XL, PSD). */
   'unsupported',
   /** Only the page's own thread can decode it (SVG). The client never lets this one out. */
   'unsupported-in-worker',
@@ -60,7 +62,19 @@ export const LIMITS = {
   swatches: 6,
 } as const;
 
-export type ImageFormat = 'jpeg' | 'png' | 'gif' | 'webp' | 'avif' | 'bmp' | 'ico' | 'svg' | 'unknown';
+export type ImageFormat =
+  | 'jpeg'
+  | 'png'
+  | 'gif'
+  | 'webp'
+  | 'avif'
+  | 'bmp'
+  | 'ico'
+  | 'svg'
+  | 'heic'
+  | 'tiff'
+  | 'jxl'
+  | 'psd';
 
 /** In the order in which they happen. */
 export type AnalysisStage = 'decode' | 'draw' | 'palette';
