@@ -16,13 +16,12 @@ class LoopbackCertificate(msgspec.Struct, frozen=True):
     def make(cls, folder: Path) -> "LoopbackCertificate":
         """Make one in `folder`."""
         path = folder / "loopback.pem"
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-            + ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-            + ["-keyout", str(path), "-out", str(path.with_suffix(".crt"))],
-            check=True,
-            capture_output=True,
+        request = (
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
         )
+        names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        files = ["-keyout", str(path), "-out", str(path.with_suffix(".crt"))]
+        subprocess.run(["openssl", *request.split(), *names, *files], check=True, capture_output=True)
         path.write_text(path.read_text() + path.with_suffix(".crt").read_text())
         return cls(path)
 

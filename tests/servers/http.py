@@ -173,7 +173,11 @@ class ScriptedHttpServer:
 
 async def _read(reader: asyncio.StreamReader) -> Request | None:
     try:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first_byte = await reader.readexactly(1)
+        if first_byte == b"\x16":
+            # A TLS client that knocked at a plain door; servers hang up on it.
+            return None
+        head = (first_byte + await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *lines = head.removesuffix("\r\n\r\n").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         body = await reader.readexactly(int(headers.get("content-length", "0")))

@@ -1,4 +1,5 @@
 """A real SMTP server that can be told, stage by stage, how to fail."""
+# ruff: noqa: N802 (the library looks for these method names)
 
 import asyncio
 import ssl
@@ -185,7 +186,15 @@ class _Session(SMTP):
         return True
 
     async def _handle_client(self) -> None:
-        if await self._acted("connect", None):
+        try:
+            refused = await self._acted("connect", None)
+        except asyncio.CancelledError:
+            # The client gave up; the library closes only after its greeting.
+            self.drop()
+            raise
+        if refused:
+            assert self.transport is not None
+            self.transport.close()
             return
         await super()._handle_client()
 

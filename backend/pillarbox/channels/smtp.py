@@ -9,6 +9,7 @@ import msgspec
 from aiosmtplib import (
     SMTP,
     SMTPException,
+    SMTPHeloError,
     SMTPResponseException,
     SMTPServerDisconnected,
 )
@@ -22,7 +23,7 @@ from pillarbox.channels.smtp_replies import Stage, refusal
 from pillarbox.channels.smtp_url import parse_relay
 from pillarbox.channels.wording import one_line
 
-_QUEUED_AS = re.compile(r"(?:queued as|\bid=)\s*([\w.@<>-]{4,120})", re.IGNORECASE)
+_QUEUED_AS = re.compile(r"(?:queued as|\bid=)\s*([\w.@<>-]{2,120})", re.IGNORECASE)
 
 
 class _StaleError(Exception):
@@ -207,7 +208,7 @@ class SmtpChannel:
                 progress.stage = Stage.AUTH
                 await client.login(relay.user, relay.password)
             elif client.is_ehlo_or_helo_needed:
-                await client.ehlo()
+                await _greet(client)
         except (SMTPException, OSError) as error:
             abort(client)
             raise self._not_connected(error, progress.stage) from error
@@ -236,6 +237,15 @@ class SmtpChannel:
             leave(connection.client)
         else:
             self._kept.keep(connection)
+
+
+async def _greet(client: SMTP) -> None:
+    try:
+        await client.ehlo()
+    except SMTPHeloError:
+        if not client.is_connected:
+            raise
+        await client.helo()
 
 
 def _hello_name() -> str:

@@ -39,6 +39,8 @@ def _no_connection(error: aiohttp.ClientConnectorError, host: str) -> SendError:
     # With several addresses the loop joins their errors into one without a number.
     if cause.errno == errno.ECONNREFUSED or f"[Errno {errno.ECONNREFUSED}]" in str(cause):
         return TransientError("webhook_refused", _words(host, "nobody listens there"))
+    if isinstance(cause, ConnectionError):
+        return TransientError("webhook_disconnected", _words(host, "the connection broke while it was made"))
     return TransientError("webhook_unreachable", _words(host, cause.strerror or type(cause).__name__))
 
 
