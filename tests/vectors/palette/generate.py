@@ -28,7 +28,9 @@ def gradient(side: int) -> Image:
     return np.stack([x * span, y * span, (x + y) * span // 2, np.full_like(x, 255)], -1).astype(np.uint8)
 
 
-def blobs(random: np.random.Generator, centres: int, pixels: int, spread: float, alpha: bool = False) -> Image:
+def blobs(
+    random: np.random.Generator, centres: int, pixels: int, spread: float, alpha: bool = False
+) -> Image:
     """Clusters as photographs have them, far more distinct colours than are kept exactly."""
     which = random.integers(0, centres, pixels)
     colours = random.uniform(20, 235, (centres, 3))[which] + random.normal(0, spread, (pixels, 3))

@@ -21,7 +21,7 @@ class NodeTwin:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            ["node", str(_SCRIPT)],  # noqa: S607
+            ["node", str(_SCRIPT)],
             cwd=_ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

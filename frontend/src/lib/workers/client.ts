@@ -1,7 +1,6 @@
 /** A small pool of image-analysis workers: hands out images in order, cancels, and fails loudly. */
 
 import { analyseImage, readBytes, requireSaneLength } from './image-analysis';
-import { isSvg } from './image-format';
 import {
   AnalysisError,
   type AnalysisOptions,
@@ -10,6 +9,7 @@ import {
   type HandOffMode,
   toAnalysisError,
 } from './protocol';
+import { isSvg } from './svg';
 import { type WorkerLike, WorkerSeat } from './worker-seat';
 
 export type { WorkerLike };

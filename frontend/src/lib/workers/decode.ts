@@ -1,8 +1,8 @@
 /** Bytes → ImageBitmap, on either thread; what cannot be decoded is told apart by its reason. */
 
-import { decodeText, type ImageHeader } from './image-format';
+import type { ImageHeader } from './image-format';
 import { AnalysisError, type ImageFormat, type Size } from './protocol';
-import { withIntrinsicSize } from './svg';
+import { decodeText, withIntrinsicSize } from './svg';
 
 /** No decoder should take this long; one that never answers must not hold the page for ever. */
 const DEADLINE_MILLISECONDS = 60_000;
@@ -66,13 +66,15 @@ async function withinDeadline<T>(work: Promise<T>): Promise<T> {
 }
 
 async function decodeSvg(bytes: ArrayBuffer): Promise<ImageBitmap> {
-  const drawable = withIntrinsicSize(decodeText(new Uint8Array(bytes)));
-  const url = URL.createObjectURL(new Blob([drawable], { type: MIME_TYPES.svg }));
+  const drawing = withIntrinsicSize(decodeText(new Uint8Array(bytes)));
+  if (drawing === null) throw new AnalysisError('damaged', 'the root element never ends');
+  const url = URL.createObjectURL(new Blob([drawing.source], { type: MIME_TYPES.svg }));
   try {
     const image = new Image();
     image.src = url;
     await image.decode();
-    return await createImageBitmap(image);
+    // Said again, for a drawing whose own styles override its attributes.
+    return await createImageBitmap(image, { resizeWidth: drawing.width, resizeHeight: drawing.height });
   } finally {
     URL.revokeObjectURL(url);
   }

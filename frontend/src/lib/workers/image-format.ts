@@ -1,6 +1,7 @@
 /** What an image is and how large, read from its first bytes: asked before anything is decoded. */
 
 import type { ImageFormat, Size } from './protocol';
+import { isSvg } from './svg';
 
 export interface ImageHeader {
   readonly format: ImageFormat;
@@ -48,25 +49,6 @@ function startsWith(bytes: Uint8Array, ...prefix: number[]): boolean {
 
 function ascii(bytes: Uint8Array, at: number, length: number): string {
   return String.fromCharCode(...bytes.subarray(at, at + length));
-}
-
-/** An <svg> element before any other, after what XML allows ahead of it. */
-export function isSvg(bytes: Uint8Array): boolean {
-  const head = decodeText(bytes.subarray(0, 16_384)).trimStart();
-  if (!head.startsWith('<')) return false;
-  // Comments may hold anything, a doctype's internal subset may hold entities.
-  const body = head
-    .replace(/<!--[\s\S]*?-->/g, '')
-    .replace(/<\?[\s\S]*?\?>/g, '')
-    .replace(/<!DOCTYPE(?:[^[>]|\[[\s\S]*?\])*>/i, '');
-  return /^\s*<(?:[\w.-]+:)?svg[\s>/]/.test(body);
-}
-
-/** By its byte-order mark, else UTF-8. */
-export function decodeText(bytes: Uint8Array): string {
-  if (startsWith(bytes, 0xff, 0xfe)) return new TextDecoder('utf-16le').decode(bytes);
-  if (startsWith(bytes, 0xfe, 0xff)) return new TextDecoder('utf-16be').decode(bytes);
-  return new TextDecoder().decode(bytes);
 }
 
 function readPng(bytes: Uint8Array, view: DataView): ImageHeader {
