@@ -58,6 +58,21 @@ def template(server_url: str) -> str:
     return name
 
 
+@pytest.fixture(scope="module")
+def module_database_url(server_url: str, template: str) -> Iterator[str]:
+    """A migrated database that the tests of one module share."""
+    name = f"module_{os.getpid()}_{next(_numbers)}"
+
+    async def run(sql: str) -> None:
+        connection = await asyncpg.connect(server_url)
+        await connection.execute(sql)
+        await connection.close()
+
+    asyncio.run(run(f"CREATE DATABASE {name} TEMPLATE {template}"))
+    yield with_database(server_url, name)
+    asyncio.run(run(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
 @pytest.fixture
 async def database_url(server_url: str, template: str) -> AsyncIterator[str]:
     """A migrated database of the test's own."""

@@ -54,7 +54,7 @@ class PillarboxProcess:
                     self._said.clear()
                     await self._said.wait()
         except TimeoutError:
-            raise AssertionError(f"never said {text!r}: {self.output[-5:]} {self.errors[-5:]}") from None
+            raise AssertionError(f"never said {text!r}: {self.output[-5:]}\n" + "\n".join(self.errors[-120:])) from None
 
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
@@ -102,4 +102,4 @@ async def pillarbox(
         if process.returncode is None:
             process.kill()
         await process.wait()
-        await asyncio.gather(*running._readers)  # noqa: SLF001
+        await asyncio.gather(*running._readers)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from tests.outbox import OutboxBench
+from tests.processes import pillarbox
 
 from pillarbox.inbox.holds import Holds
 from pillarbox.inbox.received import ReceivedMail
 from pillarbox.inbox.smtp import InboxSmtpServer
-from tests.outbox import OutboxBench
-from tests.processes import pillarbox
 
 
 class MailServer:
@@ -155,7 +155,9 @@ async def test_a_worker_wakes_for_rows_another_process_announces(
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["restarted", "killed"])
-async def test_a_worker_survives_the_loss_of_its_database(kill: bool, mails: MailServer, tmp_path: Path) -> None:
+async def test_a_worker_survives_the_loss_of_its_database(
+    kill: bool, mails: MailServer, tmp_path: Path
+) -> None:
     from pillarbox.database.embedded import EmbeddedServer
     from pillarbox.database.engine import Database
     from pillarbox.database.migrate import upgrade
