@@ -43,7 +43,7 @@ max_client_conn = 100
     arguments = [program, str(folder / "pgbouncer.ini")]
     if os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
-        for path in (folder, *folder.iterdir()):
+        for path in (folder, folder / "users.txt", folder / "pgbouncer.ini"):
             os.chown(path, nobody.pw_uid, nobody.pw_gid)
         arguments[1:1] = ["-u", "nobody"]
     process = await asyncio.create_subprocess_exec(*arguments, stderr=asyncio.subprocess.PIPE)

@@ -25,9 +25,18 @@ class MailServer:
         self.holds = Holds()
         self.received: Counter[object] = Counter()
         self.url = ""
+        self._arrived = asyncio.Event()
 
     async def store(self, mail: ReceivedMail) -> None:
         self.received[mail.delivery_id] += 1
+        self._arrived.set()
+
+    async def until(self, total: int, seconds: float = 30) -> None:
+        """Wait until this many mails have arrived, copies included."""
+        async with asyncio.timeout(seconds):
+            while self.received.total() < total:
+                self._arrived.clear()
+                await self._arrived.wait()
 
 
 @asynccontextmanager
@@ -149,9 +158,7 @@ async def test_a_worker_wakes_for_rows_another_process_announces(
                 await asyncio.sleep(0.05)
         await outbox.fill(1)
         await outbox.lane.fetch("SELECT pg_notify('pillarbox_outbox', '')")
-        async with asyncio.timeout(10):
-            while not mails.received:
-                await asyncio.sleep(0.02)
+        await mails.until(1)
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["restarted", "killed"])
@@ -177,9 +184,7 @@ async def test_a_worker_survives_the_loss_of_its_database(
         try:
             async with pillarbox("worker", settings=settings) as worker:
                 await outbox.fill(5)
-                async with asyncio.timeout(20):
-                    while len(mails.received) < 5:
-                        await asyncio.sleep(0.02)
+                await mails.until(5)
                 if kill:
                     import os
 
@@ -191,9 +196,7 @@ async def test_a_worker_survives_the_loss_of_its_database(
                 outbox.lane.discard()
                 await database.engine.dispose()
                 await outbox.fill(5)
-                async with asyncio.timeout(30):
-                    while len(mails.received) < 10:
-                        await asyncio.sleep(0.02)
+                await mails.until(10)
                 assert worker.exit_code is None
         finally:
             outbox.lane.discard()
@@ -207,11 +210,9 @@ async def test_random_kills_while_draining_lose_nothing_and_double_only_what_was
     ids = await outbox.fill(600)
     kills = 0
     while (await outbox.counts()).get("pending", 0) > 100:
-        before = sum(mails.received.values())
+        before = mails.received.total()
         async with pillarbox("worker", settings=installation) as worker:
-            async with asyncio.timeout(30):
-                while sum(mails.received.values()) < before + 90:
-                    await asyncio.sleep(0.002)
+            await mails.until(before + 90)
             await worker.end(signal.SIGKILL)
             kills += 1
     await outbox.let_lease_lapse(*ids)

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator
 from uuid import UUID, uuid4
 
+import psutil
 import pytest
 
 from pillarbox.channels.contract import Message, PermanentError, SendError, TransientError
@@ -283,6 +284,21 @@ async def test_stopping_ends_open_sessions_at_once_and_frees_the_port(box: Box, 
     await again.start()
     await again.stop()
     assert box.mails == []
+
+
+async def test_a_client_that_leaves_before_it_is_greeted_leaves_nothing_behind(
+    inbox: InboxSmtpServer, channel: SmtpChannel
+) -> None:
+    for _ in range(50):
+        # Closed in the very turn it is opened: the server accepts a connection that has ended already.
+        socket.create_connection(("127.0.0.1", inbox.port)).close()
+    await channel.send(message())
+    await channel.aclose()
+    async with asyncio.timeout(5):
+        while any(
+            one.laddr.port == inbox.port and one.raddr for one in psutil.Process().net_connections("tcp")
+        ):
+            await asyncio.sleep(0.01)  # what the kernel counts has no event
 
 
 async def test_a_client_that_only_connects_or_talks_nonsense_harms_nobody(

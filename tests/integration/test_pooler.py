@@ -3,9 +3,10 @@
 import asyncio
 from collections import Counter
 
-from pillarbox.database.engine import Database
 from tests.outbox import STATEMENTS, OutboxBench, make_drain
 from tests.pooler import pgbouncer
+
+from pillarbox.database.engine import Database
 
 _DRAINER = """
 import asyncio, sys

@@ -146,11 +146,18 @@ class _Session(SMTP):
         if not seen:
             self._owner.opened(self)
             assert self._handler_coroutine is not None
-            self._handler_coroutine.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._handler_coroutine.add_done_callback(self._end)
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
         self._owner.closed(self)
+
+    def _end(self, handler: asyncio.Task[None]) -> None:
+        if not handler.cancelled():
+            handler.exception()
+        if self.transport is not None:
+            # The library leaves a connection half open whose client left before it was greeted.
+            self.transport.close()
 
     def drop(self) -> None:
         """Hang up at once."""
@@ -186,15 +193,7 @@ class _Session(SMTP):
         return True
 
     async def _handle_client(self) -> None:
-        try:
-            refused = await self._acted("connect", None)
-        except asyncio.CancelledError:
-            # The client gave up; the library closes only after its greeting.
-            self.drop()
-            raise
-        if refused:
-            assert self.transport is not None
-            self.transport.close()
+        if await self._acted("connect", None):
             return
         await super()._handle_client()
 
