@@ -22,7 +22,10 @@ def free_port() -> int:
 class Site:
     """`pillarbox serve` on free ports, with a data directory of its own."""
 
-    def __init__(self, database_url: str | None, **settings: object) -> None:
+    def __init__(
+        self, database_url: str | None, *, executable: str = sys.executable, **settings: object
+    ) -> None:
+        self._executable = executable
         self._folder = tempfile.TemporaryDirectory(prefix="pillarbox-site-")
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -50,7 +53,7 @@ class Site:
     def start(self) -> None:
         """Start and wait until it answers."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pillarbox", "serve"],
+            [self._executable, "-m", "pillarbox", "serve"],
             env=self.environment,
             cwd=self._folder.name,
             stdin=subprocess.DEVNULL,
