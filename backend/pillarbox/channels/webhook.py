@@ -24,6 +24,7 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -173,19 +174,15 @@ async def _note_reuse(
 
 
 async def _finish(response: ClientResponse) -> None:
-    """Read what little body there is, so that the connection can be kept; close it on more.
+    """Read what little body there is, so that the connection can be kept; with more, it is closed.
 
     The status has been given: nothing that follows changes the outcome.
     """
-    try:
+    with suppress(aiohttp.ClientError, OSError):
         async with asyncio.timeout(_BODY_SECONDS):
             remaining = _BODY_LIMIT
             while remaining > 0 and (chunk := await response.content.read(remaining)):
                 remaining -= len(chunk)
-    except (aiohttp.ClientError, OSError):
-        response.close()
-    if not response.content.at_eof():
-        response.close()
 
 
 def _body(message: Message) -> bytes:

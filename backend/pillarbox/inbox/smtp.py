@@ -132,6 +132,9 @@ class _Session(SMTP):
     def _end(self, handler: asyncio.Task[None]) -> None:
         self._sessions.discard(self)
         self.ended.set()
+        if self.transport is not None:
+            # One whose client left before it was greeted would stay half open until the session's limit.
+            self.transport.close()
         # A client that hangs up between two words ends the task with an error nobody has to hear of.
         if not handler.cancelled():
             handler.exception()
