@@ -10,12 +10,12 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.outbox import OutboxBench
-from tests.processes import pillarbox
 
 from pillarbox.inbox.holds import Holds
 from pillarbox.inbox.received import ReceivedMail
 from pillarbox.inbox.smtp import InboxSmtpServer
+from tests.outbox import OutboxBench
+from tests.processes import pillarbox
 
 
 class MailServer:

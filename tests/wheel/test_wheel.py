@@ -60,7 +60,7 @@ def test_an_installed_wheel_serves_and_delivers_without_node(wheel: Path, tmp_pa
             assert answer.status == 201
         stream = urllib.request.urlopen(f"{site.url}/api/outbox/stream", timeout=20)
         for line in stream:
-            if line.startswith(b"data: ") and json.loads(line[6:]).get("settledTotal") == 1:
+            if b"settledTotal" in line and json.loads(line[6:])["settledTotal"] == 1:
                 break
         assert "From the wheel" in fetch(f"{site.url}/api/inbox/messages")
     finally:
