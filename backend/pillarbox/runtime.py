@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from pillarbox.queue.depth import DepthCounter
 from pillarbox.queue.drain import Drain
 from pillarbox.queue.pruner import Pruner
 from pillarbox.queue.sampler import DepthSampler
+from pillarbox.queue.waiting import first_of
 from pillarbox.queue.wake import Announcer, Listener
 from pillarbox.settings import Settings
 
@@ -48,12 +49,13 @@ class Runtime:
         self.inbox = Inbox(self.database, self.board)
         self.webhook_secret = settings.webhook_secret or _generated_secret(settings.data_dir)
         self.webhook_url = settings.webhook_url or f"http://{_own_host(settings)}/api/inbox/webhook"
+        # Just under the deadline around it: a channel that gives up itself can tell what became of the send.
+        patience = settings.delivery_send_timeout * 0.95
+        relay = settings.smtp_url or f"smtp://127.0.0.1:{settings.inbox_smtp_port}"
         self.deliverer = Deliverer(
             {
-                "email": SmtpChannel(
-                    settings.smtp_url or f"smtp://127.0.0.1:{settings.inbox_smtp_port}", settings.smtp_from
-                ),
-                "webhook": WebhookChannel(self.webhook_secret),
+                "email": SmtpChannel(relay, settings.smtp_from, timeout_seconds=patience),
+                "webhook": WebhookChannel(self.webhook_secret, timeout_seconds=patience),
             }
         )
         self.sampler = DepthSampler(DepthCounter(OUTBOX), self.database.lane(), self.board)
@@ -84,7 +86,7 @@ class Runtime:
         return self.settings.platform == "resident"
 
     def patient_worker_environment(self) -> dict[str, str]:
-        """What a worker of the incidents runs with: this process's database and inbox, one row, much patience."""
+        """What a worker of the incidents runs with: the same database and inbox, one row, much patience."""
         settings = self.settings
         return {
             "DATABASE_URL": self.database.url,
@@ -106,18 +108,32 @@ class Runtime:
         """Run the background loops; at the end stop them, settle, and close what is open."""
         try:
             async with asyncio.TaskGroup() as group:
+                loops = {"announcer": self.announcer.run, "sampler": self.sampler.run}
                 if self.drains_here:
-                    group.create_task(self.drain.run(self.stopping), name="drain")
-                    group.create_task(self.listener.run(self.stopping), name="listener")
-                    group.create_task(self.pruner.run(self.stopping), name="pruner")
-                group.create_task(self.announcer.run(self.stopping), name="announcer")
-                group.create_task(self.sampler.run(self.stopping), name="sampler")
+                    loops |= {
+                        "drain": self.drain.run,
+                        "listener": self.listener.run,
+                        "pruner": self.pruner.run,
+                    }
+                for name, run in loops.items():
+                    group.create_task(self._keep_running(name, run), name=name)
                 try:
                     yield
                 finally:
                     self.stop()
         finally:
             await self.aclose()
+
+    async def _keep_running(self, name: str, run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+        """Run a loop until stopping; one that crashes is started again, ever more slowly."""
+        pause = 1.0
+        while not self.stopping.is_set():
+            try:
+                await run(self.stopping)
+            except Exception:
+                log.exception("a loop crashed and will be started again", loop=name, seconds=pause)
+                await first_of(pause, self.stopping)
+                pause = min(pause * 2, 60.0)
 
     async def aclose(self) -> None:
         """Close what is open."""
