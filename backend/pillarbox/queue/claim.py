@@ -170,18 +170,24 @@ class Statements(Generic[RowT]):
 
     async def claim(self, lane: Lane, limit: int) -> list[RowT]:
         """Take at most `limit` due rows. Never waits for another claimer."""
-        return [self.table.row(*record) for record in await lane.fetch(self.table.claim, limit)]
+        # As a number in the text, not as a parameter: for a parameter the server would plan anew at every
+        # call, since its generic plan has to suppose that the limit is a tenth of the table. Planning
+        # costs as much as claiming five rows.
+        claim = self.table.claim.replace("$1", str(int(limit)))
+        return [self.table.row(*record) for record in await lane.fetch(claim)]
 
     async def settle(self, lane: Lane, reports: Sequence[Report]) -> list[Settled]:
-        """Write what became of claimed rows; a report whose fence no longer holds is not among the answers."""
+        """Write what became of rows; a report whose fence no longer holds is not among the answers."""
+        plain = all(report.outcome == "done" for report in reports)
         records = await lane.fetch(
             self.settle_sql,
             [report.id for report in reports],
             [report.attempts for report in reports],
             [report.outcome for report in reports],
-            [report.delay_seconds for report in reports],
-            [report.error_code for report in reports],
-            [report.error_message for report in reports],
+            # unnest fills up the shorter arrays with NULL, and what is done has no delay and no error.
+            [] if plain else [report.delay_seconds for report in reports],
+            [] if plain else [report.error_code for report in reports],
+            [] if plain else [report.error_message for report in reports],
             [report.receipt for report in reports],
         )
         return [Settled(*record) for record in records]

@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import random
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Generic, Literal
@@ -17,16 +15,21 @@ from pillarbox.database.lane import DatabaseUnreachableError, Lane
 from pillarbox.errors import PillarboxError
 from pillarbox.queue.claim import Report, Settled, Statements
 from pillarbox.queue.completer import Completer
-from pillarbox.queue.policy import QueuePolicy, attempts_used, retry_delay_seconds
+from pillarbox.queue.policy import QueuePolicy
+from pillarbox.queue.runner import Run, Runner
+from pillarbox.queue.slots import Slots
 from pillarbox.queue.table import RowT
-from pillarbox.queue.verdict import Done, Failed, Release, Retry, Verdict
+from pillarbox.queue.tally import DrainStatus
 from pillarbox.queue.waiting import first_of
+
+__all__ = ["Drain", "DrainBusyError", "DrainStatus"]
 
 log = structlog.get_logger(__name__)
 
-Run = Callable[[RowT], Awaitable[Verdict]]
+_CLAIM_LANES = 3
+"""Claims under way at once, each of a batch at most. Only the first lane connects before there is a rush."""
 
-_UNSETTLED_BATCHES = 4
+_UNSETTLED_BATCHES = 10
 """Claiming pauses while this many batches of reports are unwritten."""
 
 _CONTENDED_POLL_SECONDS = 0.1
@@ -35,34 +38,16 @@ _CONTENDED_POLL_SECONDS = 0.1
 _PATIENCE_SECONDS = 30.0
 """How long a drain that ends by itself waits for the database to take its last reports."""
 
-_LONGEST_ERROR = 500
-
 
 class DrainBusyError(PillarboxError):
     """This process already drains this queue."""
 
 
-class DrainStatus(msgspec.Struct, kw_only=True, rename="camel"):
-    """What this process's drain does and has done since the process started."""
-
-    state: Literal["idle", "draining", "paused", "off"] = "off"
-    drains: int = 0
-    claimed: int = 0
-    sent: int = 0
-    failed: int = 0
-    retried: int = 0
-    dead: int = 0
-    released: int = 0
-    reaped: int = 0
-    stale: int = 0
-    last_drain_at: datetime | None = None
-
-
 class Drain(Generic[RowT]):
     """Drains one queue in this process, at most `policy.concurrency` rows at a time.
 
-    Free slots claim for themselves (`Lease.claim_size`), so a hung row holds one slot and nobody
-    else. One process never stacks drains: a second start is refused.
+    While rows run and reports are settled on one connection, the next rows are claimed on another. One
+    process never stacks drains: a second start is refused.
     """
 
     def __init__(
@@ -80,16 +65,13 @@ class Drain(Generic[RowT]):
         self.wake = wake or asyncio.Event()
         self._statements = statements
         self._policy = policy
-        self._run = run
+        self._runner = Runner(policy, run)
         self._lane = lane
         self._grace_seconds = grace_seconds
         self._on_change = on_change
-        self._backlog: deque[tuple[RowT, float]] = deque()
-        self._unbegun: list[RowT] = []
-        self._busy_slots = 0
         self._stir = asyncio.Event()
         self._paused = False
-        self._busy = False
+        self._started = False
 
     # -- from outside ------------------------------------------------------------------------------
 
@@ -110,15 +92,9 @@ class Drain(Generic[RowT]):
             DrainBusyError: this process already drains this queue.
             DatabaseUnreachableError: the database went away before the first claim.
         """
-        before = msgspec.structs.asdict(self.status)
+        before = msgspec.structs.replace(self.status)
         await self._work(stopping or asyncio.Event(), once=True, limit=limit)
-        after = msgspec.structs.asdict(self.status)
-        return DrainStatus(
-            **{
-                name: value - before[name] if isinstance(value, int) else value
-                for name, value in after.items()
-            }
-        )
+        return self.status.since(before)
 
     def pause(self) -> None:
         """Claim nothing more until `resume`; what runs, runs on."""
@@ -133,39 +109,26 @@ class Drain(Generic[RowT]):
     # -- the loop ----------------------------------------------------------------------------------
 
     async def _work(self, stopping: asyncio.Event, *, once: bool, limit: int | None) -> None:
-        if self._busy:
+        if self._started:
             raise DrainBusyError("this process already drains this queue; one process never stacks drains")
-        self._busy = True
+        self._started = True
         try:
-            async with self._lane() as claim_lane, self._lane() as settle_lane:
+            async with contextlib.AsyncExitStack() as open_lanes, asyncio.TaskGroup() as group:
+                lanes = [await open_lanes.enter_async_context(self._lane()) for _ in range(_CLAIM_LANES)]
+                settle_lane = await open_lanes.enter_async_context(self._lane())
                 completer = Completer(self._statements, settle_lane, self._landed)
-                async with asyncio.TaskGroup() as group:
-                    settling = group.create_task(completer.run())
-                    try:
-                        await self._claim_until(stopping, claim_lane, completer, once=once, limit=limit)
-                    finally:
-                        await self._finish(completer, settling, hurried=stopping.is_set())
+                slots = Slots(self._policy, self._runner, completer.report, self._stir)
+                settling = group.create_task(completer.run())
+                try:
+                    async with self._until_stopped(stopping):
+                        await self._claim_until(stopping, lanes, slots, completer, once=once, limit=limit)
+                finally:
+                    await self._finish(slots, completer, settling, stopping)
         except* (DatabaseUnreachableError, asyncpg.PostgresError) as errors:
             raise _first(errors) from None
         finally:
-            self._busy = False
+            self._started = False
             self._changed("off")
-
-    async def _claim_until(
-        self,
-        stopping: asyncio.Event,
-        lane: Lane,
-        completer: Completer,
-        *,
-        once: bool,
-        limit: int | None,
-    ) -> None:
-        slots: set[asyncio.Task[None]] = set()
-        try:
-            async with self._until_stopped(stopping):
-                await self._claim_and_start(stopping, lane, completer, slots, once=once, limit=limit)
-        finally:
-            await self._end_slots(slots)
 
     @asynccontextmanager
     async def _until_stopped(self, stopping: asyncio.Event) -> AsyncGenerator[None]:
@@ -193,12 +156,12 @@ class Drain(Generic[RowT]):
             finally:
                 stop.cancel()
 
-    async def _claim_and_start(
+    async def _claim_until(
         self,
         stopping: asyncio.Event,
-        lane: Lane,
+        lanes: Sequence[Lane],
+        slots: Slots[RowT],
         completer: Completer,
-        slots: set[asyncio.Task[None]],
         *,
         once: bool,
         limit: int | None,
@@ -209,23 +172,19 @@ class Drain(Generic[RowT]):
         clock = asyncio.get_running_loop().time
         while not stopping.is_set():
             self._stir.clear()
-            idle = self._policy.concurrency - self._busy_slots
-            if self._backlog or not idle or completer.unsettled >= self._settle_room:
+            room = slots.room()
+            if not room or completer.unsettled >= self._settle_room:
                 await self._wait_for_room(completer, stopping)
                 continue
             if self._paused and not once:
                 await self._sleep(self._policy.tick_seconds)
                 continue
-            size = self._policy.lease.claim_size(idle)
-            if left is not None:
-                size = min(size, left)
-            claimed_at = clock()
+            size = room if left is None else min(room, left)
             try:
-                if claimed_at >= reap_at:
-                    await self._reap(lane)
-                    reap_at = claimed_at + self._policy.tick_seconds
-                    claimed_at = clock()
-                rows = await self._statements.claim(lane, size) if size else []
+                if clock() >= reap_at:
+                    await self._reap(lanes[0])
+                    reap_at = clock() + self._policy.tick_seconds
+                claimed = await self._claim(lanes, size, slots)
                 failures = 0
             except (DatabaseUnreachableError, asyncpg.PostgresError) as error:
                 if once:
@@ -235,78 +194,34 @@ class Drain(Generic[RowT]):
                     log.warning("the drain waits for the database", error=str(error))
                 await self._sleep(min(0.1 * 2 ** min(failures, 6), 5.0))
                 continue
-            if rows:
-                self._begin(rows, claimed_at)
+            if claimed:
                 if left is not None:
-                    left -= len(rows)
-                for _ in range(min(idle, len(rows))):
-                    self._busy_slots += 1
-                    slot = asyncio.ensure_future(self._slot(completer))
-                    slots.add(slot)
-                    slot.add_done_callback(slots.discard)
-                continue
-            if once:
-                if not self._busy_slots:
-                    return
+                    left -= claimed
+            elif not once:
+                await self._rest(lanes[0], slots)
+                reap_at = 0.0
+            elif slots.busy:
                 await self._stir.wait()
-                continue
-            await self._rest(lane)
-            reap_at = 0.0
+            else:
+                return
 
-    def _begin(self, rows: Sequence[RowT], claimed_at: float) -> None:
-        self.status.claimed += len(rows)
-        if self.status.state != "draining":
-            self.status.drains += 1
-            self.status.last_drain_at = datetime.now(UTC)
-        self._backlog.extend((row, claimed_at) for row in rows)
-        self._changed("draining")
-
-    async def _slot(self, completer: Completer) -> None:
-        try:
-            while self._backlog:
-                row, claimed_at = self._backlog.popleft()
-                completer.report(self._as_report(row, await self._verdict(row, claimed_at)))
-        finally:
-            self._busy_slots -= 1
-            self._stir.set()
-
-    async def _verdict(self, row: RowT, claimed_at: float) -> Verdict:
-        loop = asyncio.get_running_loop()
-        if not self._policy.lease.may_begin(loop.time() - claimed_at):
-            return Release(code="lease_short", message="what was left of the lease was shorter than a send")
-        timeout = self._policy.lease.run_timeout_seconds
-        try:
-            async with asyncio.timeout(timeout):
-                return await self._run(row)
-        except TimeoutError:
-            return Retry("deadline_exceeded", f"no answer within {timeout:g} s")
-        except asyncio.CancelledError:
-            # Only the end of the process cancels a slot. The row goes back with its attempt unspent;
-            # whether the other side took it is unknown, which at-least-once allows.
-            return Release(code="interrupted", message="the worker stopped during this attempt")
-        except Exception as error:
-            log.exception("a handler failed unexpectedly", row=str(row.id), attempt=row.attempts)
-            return Retry("unexpected_error", f"{type(error).__name__}: {error}")
-
-    def _as_report(self, row: RowT, verdict: Verdict) -> Report:
-        match verdict:
-            case Done(receipt):
-                return Report(row.id, row.attempts, "done", receipt=_storable(receipt))
-            case Failed(code, message):
-                return Report(row.id, row.attempts, "failed", 0.0, _storable(code), _storable(message))
-            case Retry(code, message, retry_after_seconds):
-                used = attempts_used(row.attempts, row.max_attempts, row.budget)
-                delay = retry_delay_seconds(
-                    self._policy.backoff,
-                    max(1, used),
-                    retry_after_seconds=retry_after_seconds,
-                    draw=random.random() if self._policy.backoff.jitter else 1.0,  # noqa: S311
-                )
-                return Report(row.id, row.attempts, "retry", delay, _storable(code), _storable(message))
-            case Release(delay_seconds, code, message):
-                return Report(
-                    row.id, row.attempts, "release", delay_seconds, _storable(code), _storable(message)
-                )
+    async def _claim(self, lanes: Sequence[Lane], size: int, slots: Slots[RowT]) -> int:
+        """Claim at most `size` rows, a batch on each lane, and begin them; answers how many there were."""
+        batch = self._policy.batch_size
+        sizes = [min(batch, size - start) for start in range(0, size, batch)]
+        claimed_at = asyncio.get_running_loop().time()
+        claims = await asyncio.gather(
+            *(self._statements.claim(lane, part) for lane, part in zip(lanes, sizes, strict=False)),
+            return_exceptions=True,
+        )
+        rows = [row for claim in claims if not isinstance(claim, BaseException) for row in claim]
+        if rows:
+            self._count_claimed(len(rows))
+            slots.begin(rows, claimed_at)
+        for claim in claims:
+            if isinstance(claim, BaseException):
+                raise claim
+        return len(rows)
 
     # -- waiting -----------------------------------------------------------------------------------
 
@@ -320,13 +235,13 @@ class Drain(Generic[RowT]):
         else:
             await self._stir.wait()
 
-    async def _rest(self, lane: Lane) -> None:
+    async def _rest(self, lane: Lane, slots: Slots[RowT]) -> None:
         """Sleep until woken, until the tick, or until the next row falls due."""
         try:
             due = await self._statements.next_due_seconds(lane)
         except (DatabaseUnreachableError, asyncpg.PostgresError):
             due = None
-        if not self._busy_slots:
+        if not slots.busy:
             self._changed("idle")
         tick = self._policy.tick_seconds
         await self._sleep(tick if due is None else min(tick, max(due, _CONTENDED_POLL_SECONDS)))
@@ -337,23 +252,18 @@ class Drain(Generic[RowT]):
 
     # -- the end and the accounts ------------------------------------------------------------------
 
-    async def _end_slots(self, slots: set[asyncio.Task[None]]) -> None:
-        """Hand back what was not begun; let what runs end within the grace, then hand it back too."""
-        self._unbegun = [row for row, _ in self._backlog]
-        self._backlog.clear()
-        if slots:
-            _, late = await asyncio.wait(slots, timeout=self._grace_seconds)
-            for slot in late:
-                slot.cancel()
-            if late:
-                await asyncio.wait(late)
-
-    async def _finish(self, completer: Completer, settling: asyncio.Task[None], *, hurried: bool) -> None:
-        for row in self._unbegun:
-            completer.report(self._as_report(row, Release()))
-        self._unbegun = []
+    async def _finish(
+        self,
+        slots: Slots[RowT],
+        completer: Completer,
+        settling: asyncio.Task[None],
+        stopping: asyncio.Event,
+    ) -> None:
+        """Let what runs end, hand back what was not begun, and write every report."""
+        for row in await slots.end(self._grace_seconds):
+            completer.report(self._runner.hand_back(row))
         completer.close()
-        patience = self._grace_seconds + 1.0 if hurried else _PATIENCE_SECONDS
+        patience = self._grace_seconds + 1.0 if stopping.is_set() else _PATIENCE_SECONDS
         _, unsettled = await asyncio.wait([settling], timeout=patience)
         if unsettled:
             log.error("stopped with reports unwritten; their leases will lapse", reports=completer.unsettled)
@@ -362,29 +272,20 @@ class Drain(Generic[RowT]):
     async def _reap(self, lane: Lane) -> None:
         reaped = await self._statements.reap(lane, self._policy.lease.seconds)
         if reaped:
-            self.status.reaped += len(reaped)
-            self.status.dead += sum(row.status == self._statements.table.dead for row in reaped)
+            self.status.count_reaped(self._statements.table, reaped)
             log.warning("reaped lapsed leases", rows=len(reaped))
             self._on_change()
 
+    def _count_claimed(self, rows: int) -> None:
+        self.status.claimed += rows
+        if self.status.state != "draining":
+            self.status.drains += 1
+            self.status.last_drain_at = datetime.now(UTC)
+        self._changed("draining")
+
     def _landed(self, reports: Sequence[Report], settled: Sequence[Settled]) -> None:
-        outcomes = {report.id: report.outcome for report in reports}
-        stale = len(reports) - len(settled)
-        table, status = self._statements.table, self.status
-        for row in settled:
-            outcome = outcomes[row.id]
-            if row.status == table.done:
-                status.sent += 1
-            elif outcome == "failed":
-                status.failed += 1
-            elif row.status == table.dead:
-                status.dead += 1
-            elif outcome == "release":
-                status.released += 1
-            else:
-                status.retried += 1
-        if stale:
-            status.stale += stale
+        self.status.count_landed(self._statements.table, reports, settled)
+        if len(settled) < len(reports):
             landed = {row.id for row in settled}
             log.warning(
                 "discarded stale reports", rows=[str(r.id) for r in reports if r.id not in landed][:10]
@@ -405,10 +306,3 @@ def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def _storable(text: str | None) -> str | None:
-    """Text PostgreSQL can hold: no NUL, no lone surrogate, not endless."""
-    if text is None:
-        return None
-    return text.replace("\0", "�").encode("utf-8", "replace").decode("utf-8")[:_LONGEST_ERROR]
