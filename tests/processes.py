@@ -54,7 +54,9 @@ class PillarboxProcess:
                     self._said.clear()
                     await self._said.wait()
         except TimeoutError:
-            raise AssertionError(f"never said {text!r}: {self.output[-5:]}\n" + "\n".join(self.errors[-120:])) from None
+            raise AssertionError(
+                f"never said {text!r}: {self.output[-5:]}\n" + "\n".join(self.errors[-120:])
+            ) from None
 
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)

@@ -6,11 +6,11 @@ import re
 from collections import Counter
 
 import pytest
-from tests.outbox import STATEMENTS, OutboxBench
 
 from pillarbox.database.engine import Database
 from pillarbox.database.lane import Lane
 from pillarbox.notifications.outbox import CLAIM
+from tests.outbox import STATEMENTS, OutboxBench
 
 
 async def test_eight_claimers_at_once_never_take_the_same_row(

@@ -4,13 +4,13 @@ import asyncio
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.outbox import STATEMENTS, OutboxBench
 
 from pillarbox.database.engine import Database
 from pillarbox.notifications.outbox import OUTBOX
 from pillarbox.queue.board import Board
 from pillarbox.queue.depth import Depth, DepthCounter
 from pillarbox.queue.sampler import DepthSampler
+from tests.outbox import STATEMENTS, OutboxBench
 
 COUNTER = DepthCounter(OUTBOX)
 

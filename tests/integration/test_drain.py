@@ -24,7 +24,7 @@ async def done(row: ClaimedDelivery) -> Verdict:
 async def until(drain: Drain[ClaimedDelivery], condition: Callable[[], bool], seconds: float = 15) -> None:
     """Wait for a change of the drain after which the condition holds."""
     changed = asyncio.Event()
-    drain._on_change = changed.set  # noqa: SLF001
+    drain._on_change = changed.set
     async with asyncio.timeout(seconds):
         while not condition():
             changed.clear()

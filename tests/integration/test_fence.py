@@ -5,10 +5,10 @@ from typing import get_args
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.outbox import STATEMENTS, OutboxBench
 
 from pillarbox.database.engine import Database
 from pillarbox.queue.claim import Outcome, Report
+from tests.outbox import STATEMENTS, OutboxBench
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 

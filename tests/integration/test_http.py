@@ -12,11 +12,12 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.processes import pillarbox
-from tests.site import Site
 from yarl import URL
 
 from pillarbox.notifications.outbox import CLAIM
+from tests.processes import pillarbox
+from tests.silence import SilentProxy
+from tests.site import Site
 
 
 @pytest.fixture(scope="module")
@@ -440,3 +441,35 @@ async def test_a_serverless_process_says_it_is_dormant_and_a_push_drains(databas
             assert json.loads(output)["sent"] >= 1
     finally:
         site.close()
+
+
+async def test_a_silent_database_is_a_503_within_its_deadline_and_nothing_else_hangs(
+    database_url: str,
+) -> None:
+    async with SilentProxy(database_url) as proxy:
+        site = Site(proxy.url, PILLARBOX_DATABASE_DEADLINE_SECONDS=1)
+        await asyncio.to_thread(site.start)
+        try:
+            async with aiohttp.ClientSession(base_url=site.url, timeout=aiohttp.ClientTimeout(15)) as http:
+                before = await depth(http)
+                proxy.fall_silent()
+                for method, path, body in (
+                    ("GET", "/api/outbox/depth", None),
+                    ("GET", "/api/outbox/deliveries", None),
+                    ("GET", "/health/ready", None),
+                    ("POST", "/api/outbox/notifications", {"channel": "email"}),
+                ):
+                    async with http.request(method, path, json=body) as answer:
+                        problem = await answer.json(content_type="application/problem+json")
+                        assert (answer.status, problem["status"]) == (503, 503), path
+                async with http.get("/health/live") as answer:
+                    assert answer.status == 200
+                proxy.speak()
+                async with http.post("/api/outbox/notifications", json={"channel": "email"}) as answer:
+                    assert answer.status == 201
+                after = await settled(http, before["settledTotal"] + 1)
+                assert after["sent"] == before["sent"] + 1
+                proxy.fall_silent()
+                assert await asyncio.to_thread(site.stop, signal.SIGINT, 8) == 0
+        finally:
+            site.close()

@@ -4,12 +4,12 @@ import asyncio
 
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from tests.outbox import OutboxBench
 
 from pillarbox.database.engine import Database
 from pillarbox.database.lane import Lane
 from pillarbox.database.metadata import metadata
 from pillarbox.database.migrate import VERSION_TABLE, downgrade, is_current, is_ours, upgrade
+from tests.outbox import OutboxBench
 
 _OURS = "SELECT count(*) FROM pg_namespace WHERE nspname IN ('accounts', 'notifications', 'queue', 'inbox')"
 

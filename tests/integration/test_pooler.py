@@ -3,10 +3,9 @@
 import asyncio
 from collections import Counter
 
+from pillarbox.database.engine import Database
 from tests.outbox import STATEMENTS, OutboxBench, make_drain
 from tests.pooler import pgbouncer
-
-from pillarbox.database.engine import Database
 
 _DRAINER = """
 import asyncio, sys
@@ -28,7 +27,9 @@ asyncio.run(main())
 """
 
 
-async def test_two_processes_behind_a_pooler_send_every_row_once(outbox: OutboxBench, database_url: str) -> None:
+async def test_two_processes_behind_a_pooler_send_every_row_once(
+    outbox: OutboxBench, database_url: str
+) -> None:
     import sys
 
     ids = await outbox.fill(600)
@@ -87,5 +88,3 @@ async def test_the_core_uses_nothing_that_outlives_a_transaction() -> None:
         lowered = sql.lower()
         for session_thing in ("advisory", "listen", "prepare", "set ", "temp "):
             assert session_thing not in lowered.replace("set status", "")
-
-

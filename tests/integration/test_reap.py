@@ -2,10 +2,9 @@
 
 import asyncio
 
-from tests.outbox import STATEMENTS, OutboxBench
-
 from pillarbox.database.engine import Database
 from pillarbox.queue.claim import Report
+from tests.outbox import STATEMENTS, OutboxBench
 
 
 async def test_a_row_within_its_lease_is_left_alone(outbox: OutboxBench) -> None:

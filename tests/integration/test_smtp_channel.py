@@ -8,13 +8,13 @@ from email import message_from_bytes
 from uuid import UUID, uuid4
 
 import pytest
-from tests.servers.certificates import LoopbackCertificate
-from tests.servers.smtp import Action, Drop, Hang, ScriptedSmtpServer, Stage, Wait
 
 from pillarbox.channels.contract import Message, PermanentError, SendError, TransientError
 from pillarbox.channels.smtp import SmtpChannel
 from pillarbox.channels.smtp_url import parse_relay
 from pillarbox.errors import ConfigurationError
+from tests.servers.certificates import LoopbackCertificate
+from tests.servers.smtp import Action, Drop, Hang, ScriptedSmtpServer, Stage, Wait
 
 SENDER = "Pillarbox <pillarbox@example.org>"
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from tests.servers.certificates import LoopbackCertificate
-from tests.servers.http import Answer, Behaviour, Drop, Flood, Hang, Raw, Reset, ScriptedHttpServer
 from uuid_utils.compat import uuid7
 
 from pillarbox.channels import webhook
 from pillarbox.channels.contract import Message, PermanentError, Receipt, TransientError
 from pillarbox.channels.signing import verify
 from pillarbox.channels.webhook import RETRY_AFTER_CAP_SECONDS, WebhookChannel
+from tests.servers.certificates import LoopbackCertificate
+from tests.servers.http import Answer, Behaviour, Drop, Flood, Hang, Raw, Reset, ScriptedHttpServer
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 OLD_SECRET = "whsec_" + base64.b64encode(bytes(range(1, 33))).decode()

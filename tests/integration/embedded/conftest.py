@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from pillarbox.database.embedded import EmbeddedServer
 from tests.embedded import (
     ROOM,
     query,
 )
-
-from pillarbox.database.embedded import EmbeddedServer
 
 
 @pytest.fixture

@@ -6,14 +6,13 @@ import shutil
 import signal
 from pathlib import Path
 
+from pillarbox.database.embedded import EmbeddedServer
 from tests.embedded import (
     in_child,
     needs_root,
     query,
     refusal,
 )
-
-from pillarbox.database.embedded import EmbeddedServer
 
 
 def test_a_truncated_control_file_is_called_damage(used_data_dir: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import asyncpg
 import psutil
 import pytest
+
+from pillarbox.database.embedded import EmbeddedServer
 from tests.embedded import (
     Supervisor,
     connect,
@@ -16,8 +18,6 @@ from tests.embedded import (
     on_linux,
     query,
 )
-
-from pillarbox.database.embedded import EmbeddedServer
 
 
 @on_linux

@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+from pillarbox.database.embedded import EmbeddedServer
 from tests.embedded import (
     AS_ROOT,
     Supervisor,
@@ -14,8 +16,6 @@ from tests.embedded import (
     refusal,
     serve_without_supervisor,
 )
-
-from pillarbox.database.embedded import EmbeddedServer
 
 
 def test_a_second_start_is_refused_and_told_the_process_that_holds_the_directory(used_data_dir: Path) -> None:

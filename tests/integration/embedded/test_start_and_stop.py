@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 import asyncpg
 import psutil
 import pytest
+
+from pillarbox.database.embedded import EmbeddedServer
 from tests.embedded import (
     connect,
     in_child,
     query,
     refusal,
 )
-
-from pillarbox.database.embedded import EmbeddedServer
 
 
 def test_a_restart_has_the_data_the_address_and_the_password_of_the_first_start(data_dir: Path) -> None:

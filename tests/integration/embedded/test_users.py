@@ -7,6 +7,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from pillarbox.database import postgres_binaries
+from pillarbox.database.embedded import EmbeddedServer
+from pillarbox.database.postgres_programs import PostgresPrograms
 from tests.embedded import (
     ORDINARY_UID,
     in_child,
@@ -14,10 +18,6 @@ from tests.embedded import (
     on_linux,
     query,
 )
-
-from pillarbox.database import postgres_binaries
-from pillarbox.database.embedded import EmbeddedServer
-from pillarbox.database.postgres_programs import PostgresPrograms
 
 
 @needs_root
