@@ -149,36 +149,64 @@ function slabOf(value: number, low: number, scale: number): number {
   return Math.min(SLABS - 1, Math.floor((value - low) * scale));
 }
 
-/** The plane, among SLABS − 1 across each axis, that leaves the least variance on its two sides. */
+/** The plane across the box's most varied axis, among SLABS − 1, that leaves the least variance. */
 function bestCut(coordinates: Float64Array, moments: Float64Array, members: Int32Array): Box {
-  const best: Box = { members, gain: 0, axis: 0, slab: 0, low: 0, scale: 0 };
-  for (let axis = 0; axis < 3; axis++) {
-    let low = Infinity;
-    let high = -Infinity;
-    for (let i = 0; i < members.length; i++) {
-      const value = coordinates[3 * (members[i] as number) + axis] as number;
-      if (value < low) low = value;
-      if (value > high) high = value;
-    }
-    if (low === high) continue;
-    const scale = SLABS / (high - low);
-    const sums = new Float64Array(FIELDS * SLABS);
-    for (let i = 0; i < members.length; i++) {
-      const point = members[i] as number;
-      const slab = slabOf(coordinates[3 * point + axis] as number, low, scale);
-      addMoments(sums, slab, moments, point);
-    }
-    for (let slab = 1; slab < SLABS; slab++) addMoments(sums, slab, sums, slab - 1);
-    const last = FIELDS * (SLABS - 1);
-    const total = spread(sums, last);
-    for (let slab = 1; slab < SLABS; slab++) {
-      const below = FIELDS * (slab - 1);
-      if (sums[below] === sums[last]) break;
-      const gain = spread(sums, below) + spreadBetween(sums, below, last) - total;
-      if (gain > best.gain) Object.assign(best, { gain, axis, slab, low, scale });
-    }
+  const best: Box = {
+    members,
+    gain: 0,
+    axis: mostVaried(coordinates, moments, members),
+    slab: 0,
+    low: 0,
+    scale: 0,
+  };
+  const { axis } = best;
+  let low = Infinity;
+  let high = -Infinity;
+  for (let i = 0; i < members.length; i++) {
+    const value = coordinates[3 * (members[i] as number) + axis] as number;
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  if (low === high) return best;
+  const scale = SLABS / (high - low);
+  const sums = new Float64Array(FIELDS * SLABS);
+  for (let i = 0; i < members.length; i++) {
+    const point = members[i] as number;
+    const slab = slabOf(coordinates[3 * point + axis] as number, low, scale);
+    addMoments(sums, slab, moments, point);
+  }
+  for (let slab = 1; slab < SLABS; slab++) addMoments(sums, slab, sums, slab - 1);
+  const last = FIELDS * (SLABS - 1);
+  const total = spread(sums, last);
+  for (let slab = 1; slab < SLABS; slab++) {
+    const below = FIELDS * (slab - 1);
+    if (sums[below] === sums[last]) break;
+    const gain = spread(sums, below) + spreadBetween(sums, below, last) - total;
+    if (gain > best.gain) Object.assign(best, { gain, slab, low, scale });
   }
   return best;
+}
+
+function mostVaried(coordinates: Float64Array, moments: Float64Array, members: Int32Array): number {
+  let [pixels, x, y, z, xx, yy, zz] = [0, 0, 0, 0, 0, 0, 0];
+  for (let i = 0; i < members.length; i++) {
+    const point = members[i] as number;
+    const wx = moments[FIELDS * point + 1] as number;
+    const wy = moments[FIELDS * point + 2] as number;
+    const wz = moments[FIELDS * point + 3] as number;
+    pixels += moments[FIELDS * point] as number;
+    x += wx;
+    y += wy;
+    z += wz;
+    xx += wx * (coordinates[3 * point] as number);
+    yy += wy * (coordinates[3 * point + 1] as number);
+    zz += wz * (coordinates[3 * point + 2] as number);
+  }
+  const alongX = xx - (x * x) / pixels;
+  const alongY = yy - (y * y) / pixels;
+  const alongZ = zz - (z * z) / pixels;
+  if (alongX >= alongY && alongX >= alongZ) return 0;
+  return alongY >= alongZ ? 1 : 2;
 }
 
 function addMoments(sums: Float64Array, to: number, moments: Float64Array, from: number): void {
