@@ -52,7 +52,8 @@ function ownLink(event: MouseEvent): string | null {
   const anchor = event.target instanceof Element ? event.target.closest('a') : null;
   if (anchor === null || anchor.target !== '' || anchor.hasAttribute('download')) return null;
   const url = new URL(anchor.href, window.location.href);
-  if (url.origin !== window.location.origin || url.hash !== '' || url.pathname.startsWith('/api/')) return null;
+  if (url.origin !== window.location.origin || url.hash !== '' || url.pathname.startsWith('/api/'))
+    return null;
   return url.pathname;
 }
 

@@ -20,9 +20,12 @@ describe('placeOf', () => {
     expect(placeOf(path).redirect).toBe(target);
   });
 
-  it.each(['/nowhere', '/de/nowhere', '/showcases', '/inboxes', '/desk', '//'])('does not know %s', (path) => {
-    expect(placeOf(path)).toMatchObject({ page: 'not-found', redirect: null });
-  });
+  it.each(['/nowhere', '/de/nowhere', '/showcases', '/inboxes', '/desk', '//'])(
+    'does not know %s',
+    (path) => {
+      expect(placeOf(path)).toMatchObject({ page: 'not-found', redirect: null });
+    },
+  );
 
   it('takes /desk for English: the prefix is a whole segment', () => {
     expect(placeOf('/desk').locale).toBe('en');

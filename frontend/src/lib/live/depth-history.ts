@@ -25,7 +25,11 @@ export const EMPTY_COLUMNS: DepthColumns = {
 const GAP_SECONDS = 5;
 
 /** The columns with one more reading, cut to the window. A reading not newer than the last changes nothing. */
-export function withReading(columns: DepthColumns, reading: DepthReading, windowSeconds: number): DepthColumns {
+export function withReading(
+  columns: DepthColumns,
+  reading: DepthReading,
+  windowSeconds: number,
+): DepthColumns {
   const at = Date.parse(reading.at) / 1000;
   const last = columns.at.at(-1);
   if (last !== undefined && at <= last) return columns;

@@ -1,5 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { formatBytes, formatDuration, formatMilliseconds, formatMoment, formatPercent, shortId } from './format';
+import {
+  formatBytes,
+  formatDuration,
+  formatMilliseconds,
+  formatMoment,
+  formatPercent,
+  shortId,
+} from './format';
 
 const plain = (text: string): string => text.replaceAll(/[\u202f\u00a0]/g, ' ');
 

@@ -12,7 +12,11 @@ it('tells code and emphasis from plain text', () => {
 });
 
 it.each(['', 'plain', '2 * 3', 'a ` b', '**', '``'])('keeps every character of %j', (text) => {
-  expect(parts(text).map((part) => part.text).join('')).toBe(text);
+  expect(
+    parts(text)
+      .map((part) => part.text)
+      .join(''),
+  ).toBe(text);
 });
 
 it('leaves stars inside code alone', () => {

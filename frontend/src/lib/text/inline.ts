@@ -15,6 +15,7 @@ export function parts(text: string): Part[] {
 function toPart(piece: string): Part {
   const inner = piece.slice(1, -1);
   if (piece.length > 2 && piece.startsWith('`') && piece.endsWith('`')) return { kind: 'code', text: inner };
-  if (piece.length > 2 && piece.startsWith('*') && piece.endsWith('*')) return { kind: 'emphasis', text: inner };
+  if (piece.length > 2 && piece.startsWith('*') && piece.endsWith('*'))
+    return { kind: 'emphasis', text: inner };
   return { kind: 'text', text: piece };
 }

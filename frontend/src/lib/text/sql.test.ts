@@ -31,7 +31,14 @@ describe('tokens', () => {
     expect(kinds(CLAIM, 'comment')).toEqual(['-- the limited part', '/* end */']);
   });
 
-  it.each([CLAIM, '', "'open", '"open', '$', '- / $ ü €', '/* open', "a - b / c"])('loses no character of %j', (sql) => {
-    expect(tokens(sql).map((token) => token.text).join('')).toBe(sql);
-  });
+  it.each([CLAIM, '', "'open", '"open', '$', '- / $ ü €', '/* open', 'a - b / c'])(
+    'loses no character of %j',
+    (sql) => {
+      expect(
+        tokens(sql)
+          .map((token) => token.text)
+          .join(''),
+      ).toBe(sql);
+    },
+  );
 });
