@@ -107,5 +107,5 @@ class OutboxController(Controller):
         responses=documented(HTTPStatus.SERVICE_UNAVAILABLE),
     )
     async def stream(self, streams: EventStreams) -> Stream:
-        """Server-sent events `depth`, `drain`, `incident` and `inbox`; the newest value of each, no backlog."""
+        """Server-sent events `depth`, `drain`, `incident` and `inbox`; the newest of each."""
         return streams.response()

@@ -38,7 +38,7 @@ class Board:
         self._turn()
 
     async def follow(self, stopping: asyncio.Event, beat_seconds: float) -> AsyncIterator[list[Posted]]:
-        """Everything on the board, then what changes; an empty list whenever `beat_seconds` pass in silence."""
+        """Everything on the board, then what changes; an empty list after `beat_seconds` of silence."""
         seen = 0
         self._readers += 1
         self.watched.set()

@@ -31,6 +31,9 @@ it('reports a server that cannot be reached as a problem without status', async 
   expect(outcome).toMatchObject({ ok: false, problem: { status: null } });
 });
 
-it.each(['<h1>Bad gateway</h1>', undefined, null, 3])('keeps the status of a body that is no problem (%s)', (body) => {
-  expect(toProblem(502, body)).toEqual({ status: 502, title: '', detail: '', errors: [] });
-});
+it.each(['<h1>Bad gateway</h1>', undefined, null, 3])(
+  'keeps the status of a body that is no problem (%s)',
+  (body) => {
+    expect(toProblem(502, body)).toEqual({ status: 502, title: '', detail: '', errors: [] });
+  },
+);

@@ -4,953 +4,962 @@
  */
 
 export interface paths {
-    "/api/inbox/messages": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Messages */
-        get: operations["listInbox"];
-        put?: never;
-        post?: never;
-        /** Clear */
-        delete: operations["clearInbox"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
+  '/api/inbox/messages': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    "/api/outbox/deliveries": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Deliveries */
-        get: operations["listRecentDeliveries"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
+    /** Messages */
+    get: operations['listInbox'];
+    put?: never;
+    post?: never;
+    /** Clear */
+    delete: operations['clearInbox'];
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/outbox/deliveries': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    "/api/outbox/depth": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Depth */
-        get: operations["readDepth"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
+    /** Deliveries */
+    get: operations['listRecentDeliveries'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/outbox/depth': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    "/api/outbox/mechanism": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Mechanism */
-        get: operations["readMechanism"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
+    /** Depth */
+    get: operations['readDepth'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/outbox/mechanism': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    "/api/outbox/notifications": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Enqueue */
-        post: operations["enqueueNotifications"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
+    /** Mechanism */
+    get: operations['readMechanism'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/outbox/notifications': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    "/api/outbox/stream": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Stream */
-        get: operations["streamOutbox"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
+    get?: never;
+    put?: never;
+    /** Enqueue */
+    post: operations['enqueueNotifications'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/outbox/stream': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    "/api/platform": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Read */
-        get: operations["readPlatform"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
+    /** Stream */
+    get: operations['streamOutbox'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/platform': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    "/api/showcase/incident": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Current */
-        get: operations["readIncident"];
-        put?: never;
-        /** Begin */
-        post: operations["beginIncident"];
-        /** End */
-        delete: operations["endIncident"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
+    /** Read */
+    get: operations['readPlatform'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/showcase/incident': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    "/api/showcase/incident/step": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Step */
-        post: operations["stepIncident"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
+    /** Current */
+    get: operations['readIncident'];
+    put?: never;
+    /** Begin */
+    post: operations['beginIncident'];
+    /** End */
+    delete: operations['endIncident'];
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/showcase/incident/step': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    "/health/live": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Live */
-        get: operations["readLiveness"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
+    get?: never;
+    put?: never;
+    /** Step */
+    post: operations['stepIncident'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/health/live': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    "/health/ready": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Ready */
-        get: operations["readReadiness"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
+    /** Live */
+    get: operations['readLiveness'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/health/ready': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
+    /** Ready */
+    get: operations['readReadiness'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
 }
 export type webhooks = Record<string, never>;
 export interface components {
-    schemas: {
-        /** Begin */
-        Begin: {
-            /** @enum {string} */
-            kind: "kill" | "freeze";
-        };
-        /** Current */
-        Current: {
-            incident: components["schemas"]["Incident"] | null;
-        };
-        /** Deliveries */
-        Deliveries: {
-            items: components["schemas"]["Delivery"][];
-        };
-        /** Delivery */
-        Delivery: {
-            address: string;
-            attemptedAt: string | null;
-            attempts: number;
-            attemptsUsed: number;
-            budget: number;
-            channel: string;
-            /** Format: date-time */
-            createdAt: string;
-            errorCode: string | null;
-            errorMessage: string | null;
-            /** Format: uuid */
-            id: string;
-            maxAttempts: number;
-            /** Format: date-time */
-            nextAttemptAt: string;
-            nextAttemptInSeconds: number;
-            /** Format: uuid */
-            notificationId: string;
-            providerMessageId: string | null;
-            retrying: boolean;
-            sentAt: string | null;
-            /** @enum {string} */
-            status: "pending" | "processing" | "sent" | "failed" | "dead";
-            title: string;
-        };
-        /** DepthReading */
-        DepthReading: {
-            /** Format: date-time */
-            at: string;
-            dead: number;
-            enqueuedPerSecond: number;
-            enqueuedTotal: number;
-            failed: number;
-            oldestDueAgeSeconds: number | null;
-            pending: number;
-            processing: number;
-            retrying: number;
-            sent: number;
-            sequence: number;
-            settledPerSecond: number;
-            settledTotal: number;
-        };
-        /** DrainStatus */
-        DrainStatus: {
-            /** @default 0 */
-            claimed: number;
-            /** @default 0 */
-            dead: number;
-            /** @default 0 */
-            drains: number;
-            /** @default 0 */
-            failed: number;
-            lastDrainAt?: string | null;
-            /** @default 0 */
-            reaped: number;
-            /** @default 0 */
-            released: number;
-            /** @default 0 */
-            retried: number;
-            /** @default 0 */
-            sent: number;
-            /** @default 0 */
-            stale: number;
-            /**
-             * @default off
-             * @enum {string}
-             */
-            state: "idle" | "draining" | "paused" | "off";
-        };
-        /** Enqueue */
-        Enqueue: {
-            address?: string | null;
-            body?: string | null;
-            /** @enum {string} */
-            channel: "email" | "webhook";
-            /** @default 1 */
-            count: number;
-            /**
-             * @default deliver
-             * @enum {string}
-             */
-            rehearsal: "deliver" | "poison" | "flaky" | "hold";
-            title?: string | null;
-        };
-        /** Enqueued */
-        Enqueued: {
-            deliveryIds: string[];
-            enqueued: number;
-        };
-        /** FieldProblem */
-        FieldProblem: {
-            message: string;
-            path: string;
-        };
-        /** Health */
-        Health: {
-            /** @enum {string} */
-            status: "live" | "ready";
-        };
-        /** InboxMessage */
-        InboxMessage: {
-            body: string;
-            channel: string;
-            copies: number;
-            deliveryId: string | null;
-            /** Format: uuid */
-            id: string;
-            /** Format: date-time */
-            receivedAt: string;
-            recipient: string;
-            subject: string;
-        };
-        /** InboxPage */
-        InboxPage: {
-            items: components["schemas"]["InboxMessage"][];
-            total: number;
-        };
-        /** Incident */
-        Incident: {
-            attempts: number;
-            /** Format: uuid */
-            deliveryId: string;
-            error?: string | null;
-            /** Format: uuid */
-            id: string;
-            /** @enum {string} */
-            kind: "kill" | "freeze";
-            log: components["schemas"]["Logged"][];
-            /** @enum {null|string} */
-            next: "kill" | "freeze" | "lapse" | "thaw" | null;
-            /** @enum {string} */
-            state: "starting" | "sending" | "orphaned" | "frozen" | "lapsed" | "redelivered" | "delivered" | "discarded" | "failed";
-            workerPid: number | null;
-        };
-        /** Logged */
-        Logged: {
-            /** Format: date-time */
-            at: string;
-            attempts?: number | null;
-            detail?: string | null;
-            step: string;
-        };
-        /** Mechanism */
-        Mechanism: {
-            claim: string;
-            policy: components["schemas"]["Policy"];
-            reap: string;
-            settle: string;
-        };
-        /** PlatformState */
-        PlatformState: {
-            dormant: boolean;
-            drain: components["schemas"]["DrainStatus"];
-            inbox: boolean;
-            /** @enum {string} */
-            platform: "resident" | "serverless";
-            version: string;
-            /** @enum {string} */
-            wake: "listen" | "poll";
-        };
-        /** Policy */
-        Policy: {
-            backoffCapSeconds: number;
-            backoffSeconds: number[];
-            batchSize: number;
-            concurrency: number;
-            leaseSeconds: number;
-            maxAttempts: number;
-            sendTimeoutSeconds: number;
-            settleMarginSeconds: number;
-            tickSeconds: number;
-            waves: number;
-            worstCaseSeconds: number;
-        };
-        /** Problem */
-        Problem: {
-            detail: string;
-            /** @default [] */
-            errors: components["schemas"]["FieldProblem"][];
-            status: number;
-            title: string;
-            /** @default about:blank */
-            type: string;
-        };
-        /** Step */
-        Step: {
-            /** @enum {string} */
-            action: "kill" | "freeze" | "lapse" | "thaw";
-        };
+  schemas: {
+    /** Begin */
+    Begin: {
+      /** @enum {string} */
+      kind: 'kill' | 'freeze';
     };
-    responses: never;
-    parameters: never;
-    requestBodies: never;
-    headers: never;
-    pathItems: never;
+    /** Current */
+    Current: {
+      incident: components['schemas']['Incident'] | null;
+    };
+    /** Deliveries */
+    Deliveries: {
+      items: components['schemas']['Delivery'][];
+    };
+    /** Delivery */
+    Delivery: {
+      address: string;
+      attemptedAt: string | null;
+      attempts: number;
+      attemptsUsed: number;
+      budget: number;
+      channel: string;
+      /** Format: date-time */
+      createdAt: string;
+      errorCode: string | null;
+      errorMessage: string | null;
+      /** Format: uuid */
+      id: string;
+      maxAttempts: number;
+      /** Format: date-time */
+      nextAttemptAt: string;
+      nextAttemptInSeconds: number;
+      /** Format: uuid */
+      notificationId: string;
+      providerMessageId: string | null;
+      retrying: boolean;
+      sentAt: string | null;
+      /** @enum {string} */
+      status: 'pending' | 'processing' | 'sent' | 'failed' | 'dead';
+      title: string;
+    };
+    /** DepthReading */
+    DepthReading: {
+      /** Format: date-time */
+      at: string;
+      dead: number;
+      enqueuedPerSecond: number;
+      enqueuedTotal: number;
+      failed: number;
+      oldestDueAgeSeconds: number | null;
+      pending: number;
+      processing: number;
+      retrying: number;
+      sent: number;
+      sequence: number;
+      settledPerSecond: number;
+      settledTotal: number;
+    };
+    /** DrainStatus */
+    DrainStatus: {
+      /** @default 0 */
+      claimed: number;
+      /** @default 0 */
+      dead: number;
+      /** @default 0 */
+      drains: number;
+      /** @default 0 */
+      failed: number;
+      lastDrainAt?: string | null;
+      /** @default 0 */
+      reaped: number;
+      /** @default 0 */
+      released: number;
+      /** @default 0 */
+      retried: number;
+      /** @default 0 */
+      sent: number;
+      /** @default 0 */
+      stale: number;
+      /**
+       * @default off
+       * @enum {string}
+       */
+      state: 'idle' | 'draining' | 'paused' | 'off';
+    };
+    /** Enqueue */
+    Enqueue: {
+      address?: string | null;
+      body?: string | null;
+      /** @enum {string} */
+      channel: 'email' | 'webhook';
+      /** @default 1 */
+      count: number;
+      /**
+       * @default deliver
+       * @enum {string}
+       */
+      rehearsal: 'deliver' | 'poison' | 'flaky' | 'hold';
+      title?: string | null;
+    };
+    /** Enqueued */
+    Enqueued: {
+      deliveryIds: string[];
+      enqueued: number;
+    };
+    /** FieldProblem */
+    FieldProblem: {
+      message: string;
+      path: string;
+    };
+    /** Health */
+    Health: {
+      /** @enum {string} */
+      status: 'live' | 'ready';
+    };
+    /** InboxMessage */
+    InboxMessage: {
+      body: string;
+      channel: string;
+      copies: number;
+      deliveryId: string | null;
+      /** Format: uuid */
+      id: string;
+      /** Format: date-time */
+      receivedAt: string;
+      recipient: string;
+      subject: string;
+    };
+    /** InboxPage */
+    InboxPage: {
+      items: components['schemas']['InboxMessage'][];
+      total: number;
+    };
+    /** Incident */
+    Incident: {
+      attempts: number;
+      /** Format: uuid */
+      deliveryId: string;
+      error?: string | null;
+      /** Format: uuid */
+      id: string;
+      /** @enum {string} */
+      kind: 'kill' | 'freeze';
+      log: components['schemas']['Logged'][];
+      /** @enum {null|string} */
+      next: 'kill' | 'freeze' | 'lapse' | 'thaw' | null;
+      /** @enum {string} */
+      state:
+        | 'starting'
+        | 'sending'
+        | 'orphaned'
+        | 'frozen'
+        | 'lapsed'
+        | 'redelivered'
+        | 'delivered'
+        | 'discarded'
+        | 'failed';
+      workerPid: number | null;
+    };
+    /** Logged */
+    Logged: {
+      /** Format: date-time */
+      at: string;
+      attempts?: number | null;
+      detail?: string | null;
+      step: string;
+    };
+    /** Mechanism */
+    Mechanism: {
+      claim: string;
+      policy: components['schemas']['Policy'];
+      reap: string;
+      settle: string;
+    };
+    /** PlatformState */
+    PlatformState: {
+      dormant: boolean;
+      drain: components['schemas']['DrainStatus'];
+      inbox: boolean;
+      /** @enum {string} */
+      platform: 'resident' | 'serverless';
+      version: string;
+      /** @enum {string} */
+      wake: 'listen' | 'poll';
+    };
+    /** Policy */
+    Policy: {
+      backoffCapSeconds: number;
+      backoffSeconds: number[];
+      batchSize: number;
+      concurrency: number;
+      leaseSeconds: number;
+      maxAttempts: number;
+      sendTimeoutSeconds: number;
+      settleMarginSeconds: number;
+      tickSeconds: number;
+      waves: number;
+      worstCaseSeconds: number;
+    };
+    /** Problem */
+    Problem: {
+      detail: string;
+      /** @default [] */
+      errors: components['schemas']['FieldProblem'][];
+      status: number;
+      title: string;
+      /** @default about:blank */
+      type: string;
+    };
+    /** Step */
+    Step: {
+      /** @enum {string} */
+      action: 'kill' | 'freeze' | 'lapse' | 'thaw';
+    };
+  };
+  responses: never;
+  parameters: never;
+  requestBodies: never;
+  headers: never;
+  pathItems: never;
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    listInbox: {
-        parameters: {
-            query?: {
-                limit?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Request fulfilled, document follows */
-            200: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["InboxPage"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
+  listInbox: {
+    parameters: {
+      query?: {
+        limit?: number;
+      };
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    clearInbox: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
+    requestBody?: never;
+    responses: {
+      /** @description Request fulfilled, document follows */
+      200: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
         };
-        requestBody?: never;
-        responses: {
-            /** @description Request fulfilled, nothing follows */
-            204: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
+        content: {
+          'application/json': components['schemas']['InboxPage'];
         };
+      };
+      /** @description Bad Request */
+      400: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+      /** @description Service Unavailable */
+      503: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
     };
-    listRecentDeliveries: {
-        parameters: {
-            query?: {
-                limit?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Request fulfilled, document follows */
-            200: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Deliveries"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
+  };
+  clearInbox: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    readDepth: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
+    requestBody?: never;
+    responses: {
+      /** @description Request fulfilled, nothing follows */
+      204: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
         };
-        requestBody?: never;
-        responses: {
-            /** @description Request fulfilled, document follows */
-            200: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DepthReading"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
+        content?: never;
+      };
+      /** @description Forbidden */
+      403: {
+        headers: {
+          [name: string]: unknown;
         };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+      /** @description Service Unavailable */
+      503: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
     };
-    readMechanism: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Request fulfilled, document follows */
-            200: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Mechanism"];
-                };
-            };
-        };
+  };
+  listRecentDeliveries: {
+    parameters: {
+      query?: {
+        limit?: number;
+      };
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    enqueueNotifications: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
+    requestBody?: never;
+    responses: {
+      /** @description Request fulfilled, document follows */
+      200: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
         };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Enqueue"];
-            };
+        content: {
+          'application/json': components['schemas']['Deliveries'];
         };
-        responses: {
-            /** @description Document created, URL follows */
-            201: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Enqueued"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Request Entity Too Large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unsupported Media Type */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
+      };
+      /** @description Bad Request */
+      400: {
+        headers: {
+          [name: string]: unknown;
         };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+      /** @description Service Unavailable */
+      503: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
     };
-    streamOutbox: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Stream Response */
-            200: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/event-stream": unknown;
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
+  };
+  readDepth: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    readPlatform: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
+    requestBody?: never;
+    responses: {
+      /** @description Request fulfilled, document follows */
+      200: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
         };
-        requestBody?: never;
-        responses: {
-            /** @description Request fulfilled, document follows */
-            200: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["PlatformState"];
-                };
-            };
+        content: {
+          'application/json': components['schemas']['DepthReading'];
         };
+      };
+      /** @description Service Unavailable */
+      503: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
     };
-    readIncident: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Request fulfilled, document follows */
-            200: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Current"];
-                };
-            };
-        };
+  };
+  readMechanism: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    beginIncident: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
+    requestBody?: never;
+    responses: {
+      /** @description Request fulfilled, document follows */
+      200: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
         };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Begin"];
-            };
+        content: {
+          'application/json': components['schemas']['Mechanism'];
         };
-        responses: {
-            /** @description Document created, URL follows */
-            201: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Incident"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Conflict */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
+      };
     };
-    endIncident: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Request fulfilled, nothing follows */
-            204: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
+  };
+  enqueueNotifications: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
-    stepIncident: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Step"];
-            };
-        };
-        responses: {
-            /** @description Request fulfilled, document follows */
-            200: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Incident"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Conflict */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
+    requestBody: {
+      content: {
+        'application/json': components['schemas']['Enqueue'];
+      };
     };
-    readLiveness: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
+    responses: {
+      /** @description Document created, URL follows */
+      201: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
         };
-        requestBody?: never;
-        responses: {
-            /** @description Request fulfilled, document follows */
-            200: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Health"];
-                };
-            };
+        content: {
+          'application/json': components['schemas']['Enqueued'];
         };
+      };
+      /** @description Bad Request */
+      400: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+      /** @description Forbidden */
+      403: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+      /** @description Request Entity Too Large */
+      413: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+      /** @description Unsupported Media Type */
+      415: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
     };
-    readReadiness: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Request fulfilled, document follows */
-            200: {
-                headers: {
-                    "content-security-policy"?: string;
-                    "cross-origin-opener-policy"?: string;
-                    "permissions-policy"?: string;
-                    "referrer-policy"?: string;
-                    "x-content-type-options"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Health"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
+  };
+  streamOutbox: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
     };
+    requestBody?: never;
+    responses: {
+      /** @description Stream Response */
+      200: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'text/event-stream': unknown;
+        };
+      };
+      /** @description Service Unavailable */
+      503: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
+  readPlatform: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Request fulfilled, document follows */
+      200: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['PlatformState'];
+        };
+      };
+    };
+  };
+  readIncident: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Request fulfilled, document follows */
+      200: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Current'];
+        };
+      };
+    };
+  };
+  beginIncident: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': components['schemas']['Begin'];
+      };
+    };
+    responses: {
+      /** @description Document created, URL follows */
+      201: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Incident'];
+        };
+      };
+      /** @description Bad Request */
+      400: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+      /** @description Forbidden */
+      403: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+      /** @description Conflict */
+      409: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
+  endIncident: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Request fulfilled, nothing follows */
+      204: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
+        };
+        content?: never;
+      };
+      /** @description Forbidden */
+      403: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
+  stepIncident: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': components['schemas']['Step'];
+      };
+    };
+    responses: {
+      /** @description Request fulfilled, document follows */
+      200: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Incident'];
+        };
+      };
+      /** @description Bad Request */
+      400: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+      /** @description Forbidden */
+      403: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+      /** @description Conflict */
+      409: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
+  readLiveness: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Request fulfilled, document follows */
+      200: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Health'];
+        };
+      };
+    };
+  };
+  readReadiness: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Request fulfilled, document follows */
+      200: {
+        headers: {
+          'content-security-policy'?: string;
+          'cross-origin-opener-policy'?: string;
+          'permissions-policy'?: string;
+          'referrer-policy'?: string;
+          'x-content-type-options'?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Health'];
+        };
+      };
+      /** @description Service Unavailable */
+      503: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/problem+json': components['schemas']['Problem'];
+        };
+      };
+    };
+  };
 }
