@@ -5,7 +5,7 @@ import type { IconName } from './Icon.svelte';
 
 export type Status = 'pending' | 'retrying' | 'processing' | 'sent' | 'failed' | 'dead';
 
-export const STATUSES: readonly Status[] = ['pending', 'processing', 'retrying', 'sent', 'failed', 'dead'];
+export const STATUSES: readonly Status[] = ['pending', 'retrying', 'processing', 'sent', 'failed', 'dead'];
 
 export const STATUS_ICONS: Readonly<Record<Status, IconName>> = {
   pending: 'clock',

@@ -30,7 +30,7 @@ export interface ChosenImage {
 }
 
 /** On both paths alike: one pass is over before an eye could see anything stall. */
-export const PASS_CHOICES = ['1', '20', '60'] as const;
+export const PASS_CHOICES = ['1', '100', '300'] as const;
 export type PassChoice = (typeof PASS_CHOICES)[number];
 
 export class AnalysisSession {
@@ -39,7 +39,7 @@ export class AnalysisSession {
   readonly workersPossible = this.possible && !this.missing.includes('worker');
 
   image = $state.raw<ChosenImage | null>(null);
-  passes = $state<PassChoice>('20');
+  passes = $state<PassChoice>('100');
   handOffMode = $state<HandOffMode>('transfer');
   running = $state<Thread | null>(null);
   runs = $state.raw<Readonly<Record<Thread, Run | null>>>({ main: null, worker: null });

@@ -43,7 +43,7 @@ export class DepthChart {
     this.#lines = lines;
     this.#readColours();
     const colour = (name: string) => (): string => this.#colours[name] ?? '';
-    const time = new Intl.DateTimeFormat(locale, { timeStyle: 'medium' });
+    const time = new Intl.DateTimeFormat(locale, { timeStyle: 'medium', hourCycle: 'h23' });
     const axis: uPlot.Axis = {
       stroke: colour('--ink-soft'),
       font: FONT,
@@ -61,7 +61,12 @@ export class DepthChart {
           y: { range: (_, __, max) => [0, Math.max(5, (max ?? 0) * 1.15)] },
         },
         axes: [
-          { ...axis, space: 90, values: (_, splits) => splits.map((second) => time.format(second * 1000)) },
+          {
+            ...axis,
+            size: 28,
+            space: 90,
+            values: (_, splits) => splits.map((second) => time.format(second * 1000)),
+          },
           {
             ...axis,
             size: 52,

@@ -17,7 +17,7 @@ function incident(kind: Incident['kind'], state: Incident['state'], steps: strin
 
 describe('plan', () => {
   it('shows what happened, what is next and what will come', () => {
-    const steps = plan(incident('kill', 'sending', ['enqueued', 'worker_started', 'claimed']));
+    const steps = plan('kill', incident('kill', 'sending', ['enqueued', 'worker_started', 'claimed']));
     expect(steps.map(({ step, state }) => `${step} ${state}`)).toEqual([
       'enqueued done',
       'worker_started done',
@@ -31,17 +31,25 @@ describe('plan', () => {
   });
 
   it('leaves nothing open once all has happened', () => {
-    const all = plan(incident('kill', 'delivered', [])).map(({ step }) => step);
-    expect(plan(incident('kill', 'delivered', all)).every(({ state }) => state === 'done')).toBe(true);
+    const all = plan('kill', incident('kill', 'delivered', [])).map(({ step }) => step);
+    expect(plan('kill', incident('kill', 'delivered', all)).every(({ state }) => state === 'done')).toBe(
+      true,
+    );
+  });
+
+  it('has everything ahead before it begins', () => {
+    const steps = plan('freeze', null);
+    expect(steps).toHaveLength(9);
+    expect(steps.every(({ state, at }) => state === 'ahead' && at === null)).toBe(true);
   });
 
   it('waits for nothing after a failure', () => {
-    const steps = plan(incident('freeze', 'failed', ['enqueued']));
+    const steps = plan('freeze', incident('freeze', 'failed', ['enqueued']));
     expect(steps.some(({ state }) => state === 'next')).toBe(false);
   });
 
   it('ends a frozen worker’s story with its late report discarded', () => {
-    expect(plan(incident('freeze', 'starting', [])).at(-1)?.step).toBe('discarded');
+    expect(plan('freeze', incident('freeze', 'starting', [])).at(-1)?.step).toBe('discarded');
   });
 });
 

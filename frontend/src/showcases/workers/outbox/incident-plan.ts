@@ -42,10 +42,11 @@ export interface PlannedStep {
   readonly attempts: number | null;
 }
 
-export function plan(incident: Pick<Incident, 'kind' | 'log' | 'state'>): PlannedStep[] {
-  let open = incident.state !== 'failed';
-  return PLANS[incident.kind].map((step) => {
-    const entry = incident.log.find((logged) => logged.step === step);
+/** Without an incident of this kind everything is still ahead. */
+export function plan(kind: IncidentKind, incident: Pick<Incident, 'log' | 'state'> | null): PlannedStep[] {
+  let open = incident !== null && incident.state !== 'failed';
+  return PLANS[kind].map((step) => {
+    const entry = incident?.log.find((logged) => logged.step === step);
     if (entry !== undefined) return { step, state: 'done', at: entry.at, attempts: entry.attempts ?? null };
     const state = open ? 'next' : 'ahead';
     open = false;
