@@ -1,0 +1,1 @@
+"""Commands that measure Pillarbox beside named peers, on the same server in the same run."""

@@ -1,0 +1,1 @@
+"""The peers, each driven as its documentation says, with its own schema."""
