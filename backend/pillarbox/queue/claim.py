@@ -17,7 +17,7 @@ from pillarbox.queue.table import QueueTable, RowT
 Outcome = Literal["done", "failed", "retry", "release"]
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(msgspec.Struct, frozen=True, gc=False):
     """What became of one claimed row. `attempts` is the fence: the counter the claim returned.
 
     `done` and `failed` are final; `retry` comes again after `delay_seconds`, or is dead when the budget
@@ -33,7 +33,7 @@ class Report(msgspec.Struct, frozen=True):
     receipt: str | None = None
 
 
-class Settled(msgspec.Struct, frozen=True):
+class Settled(msgspec.Struct, frozen=True, gc=False):
     """A row a settle or a reap changed, with the status it now has."""
 
     id: UUID
