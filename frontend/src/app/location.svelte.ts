@@ -6,7 +6,7 @@ import { placeOf } from './routes';
 class Location {
   #pathname = $state(window.location.pathname);
   readonly place = $derived(placeOf(this.#pathname));
-  /** Counts the navigations made inside the page, so that focus moves for them and not at the first load. */
+  /** Counts the changes of page made inside it: focus moves for them, not at the first load or for a language. */
   visits = $state(0);
 
   get pathname(): string {
@@ -15,10 +15,11 @@ class Location {
 
   go(pathname: string, how: 'push' | 'replace' = 'push'): void {
     const target = placeOf(pathname).redirect ?? pathname;
+    const another = placeOf(target).page !== this.place.page;
     if (how === 'push') history.pushState(null, '', target);
     else history.replaceState(null, '', target);
     this.#pathname = target;
-    if (how === 'push') this.visits += 1;
+    if (how === 'push' && another) this.visits += 1;
   }
 
   /** Follow plain clicks on links of ours and the browser's back and forward. Returns the way to stop. */

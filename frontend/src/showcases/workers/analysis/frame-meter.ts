@@ -16,6 +16,8 @@ export interface FrameMeter {
   record<Result>(
     work: () => Promise<Result>,
   ): Promise<{ outcome: PromiseSettledResult<Result>; recording: Recording }>;
+  /** Out of sight no frame is asked for, unless one is recorded: a dial that nobody sees costs nothing. */
+  setVisible(visible: boolean): void;
   stop(): void;
 }
 
@@ -23,16 +25,23 @@ export interface FrameMeter {
 export function startFrameMeter(onFrame: (now: number) => void): FrameMeter {
   let recent: number[] = [];
   let recorded: number[] | null = null;
-  let handle = requestAnimationFrame(frame);
+  let visible = true;
+  let handle: number | null = null;
+  ask();
+
+  function ask(): void {
+    if (handle === null && (visible || recorded !== null)) handle = requestAnimationFrame(frame);
+  }
 
   function frame(): void {
+    handle = null;
     // The callback's own argument is when the frame was due; what the eye sees is when it came.
     const now = performance.now();
     recent.push(now);
     if (recent.length > 300) recent = recent.slice(-150);
     recorded?.push(now);
     onFrame(now);
-    handle = requestAnimationFrame(frame);
+    ask();
   }
 
   return {
@@ -45,14 +54,20 @@ export function startFrameMeter(onFrame: (now: number) => void): FrameMeter {
       await nextFrame();
       const times: number[] = [performance.now()];
       recorded = times;
+      ask();
       const [outcome] = await Promise.allSettled([work()]);
       await nextFrame();
       await nextFrame();
       recorded = null;
       return { outcome, recording: { times, period } };
     },
+    setVisible(now) {
+      visible = now;
+      ask();
+    },
     stop() {
-      cancelAnimationFrame(handle);
+      visible = false;
+      if (handle !== null) cancelAnimationFrame(handle);
     },
   };
 }
