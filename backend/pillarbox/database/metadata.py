@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     CheckConstraint,
     Column,
@@ -101,6 +102,18 @@ depth_deltas = Table(
     Column("queue", Text, nullable=False),
     Column("key", Text, nullable=False),
     Column("delta", BigInteger, nullable=False),
+    Column("xid", BigInteger, nullable=False, server_default=text("((pg_current_xact_id())::text)::bigint")),
+    Index("depth_deltas_queue_xid_idx", "queue", "xid"),
+    schema="queue",
+)
+
+depth_folds = Table(
+    "depth_folds",
+    metadata,
+    Column("queue", Text, primary_key=True),
+    Column("fold", BigInteger, primary_key=True, autoincrement=False),
+    Column("seen_below", BigInteger, nullable=False),
+    Column("unseen", ARRAY(BigInteger), nullable=False),
     schema="queue",
 )
 

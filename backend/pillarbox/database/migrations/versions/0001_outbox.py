@@ -89,12 +89,28 @@ CREATE INDEX notification_deliveries_due_again_idx
 CREATE TABLE queue.depth_deltas (
   queue text NOT NULL,
   key text NOT NULL,
-  delta bigint NOT NULL
+  delta bigint NOT NULL,
+  -- The transaction that appended it.
+  xid bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint)
 ) WITH (
   autovacuum_vacuum_scale_factor = 0,
   autovacuum_vacuum_threshold = 1000,
   autovacuum_vacuum_cost_delay = 0
 );
+CREATE INDEX depth_deltas_queue_xid_idx ON queue.depth_deltas (queue, xid);
+
+-- What the newest fold of a queue saw: every transaction below `seen_below` except the `unseen`, which were
+-- still under way. All that it saw it deleted, so whoever sums need not walk over the deleted deltas, which
+-- stay in the table as long as any old transaction anywhere is open. An index scan from the newest end: a
+-- row updated in place would gather its own dead versions meanwhile.
+CREATE TABLE queue.depth_folds (
+  queue text NOT NULL,
+  fold bigint NOT NULL,
+  seen_below bigint NOT NULL,
+  unseen bigint[] NOT NULL,
+  CONSTRAINT depth_folds_pkey PRIMARY KEY (queue, fold)
+);
+INSERT INTO queue.depth_folds (queue, fold, seen_below, unseen) VALUES ('outbox', 0, 0, '{}');
 
 CREATE FUNCTION queue.count_inserted() RETURNS trigger
 LANGUAGE plpgsql AS $$
@@ -198,6 +214,7 @@ DROP FUNCTION queue.count_truncated();
 DROP FUNCTION queue.count_deleted();
 DROP FUNCTION queue.count_updated();
 DROP FUNCTION queue.count_inserted();
+DROP TABLE queue.depth_folds;
 DROP TABLE queue.depth_deltas;
 DROP SCHEMA inbox;
 DROP SCHEMA queue;
