@@ -99,7 +99,8 @@ async def test_a_fold_inside_a_longer_transaction_loses_nothing(
         await append_deltas(outbox, 2)
         await elsewhere.execute(COUNTER._fold_sql.replace("$1", "20000"))
     await elsewhere.close()
-    assert (await COUNTER.read(outbox.lane)).pending == 0
+    depth = await COUNTER.read(outbox.lane)
+    assert (depth.pending, depth.enqueued_total) == (0, 10)
 
 
 async def test_a_long_list_is_folded_piece_by_piece_and_stays_exact(outbox: OutboxBench) -> None:
