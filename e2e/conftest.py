@@ -8,10 +8,10 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 
 from e2e.browser import launch
 from pillarbox.web import WEB_ROOT
-from tests.conftest import database_url, module_database_url, server_url, template
+from tests.conftest import copied_database, module_database_url, server_url, template
 from tests.site import Site
 
-__all__ = ["database_url", "module_database_url", "server_url", "template"]
+__all__ = ["module_database_url", "server_url", "template"]
 
 expect.set_options(timeout=15_000)
 
@@ -44,6 +44,13 @@ def site(built: None, module_database_url: str) -> Iterator[Site]:
 
 
 @pytest.fixture
+def database_url(server_url: str, template: str) -> Iterator[str]:
+    """A database for a site of the test's own."""
+    with copied_database(server_url, template) as url:
+        yield url
+
+
+@pytest.fixture
 def context(browser: Browser, site: Site) -> Iterator[BrowserContext]:
     context = browser.new_context(
         base_url=site.url,
@@ -65,6 +72,7 @@ def console() -> list[str]:
 @pytest.fixture
 def page(context: BrowserContext, console: list[str]) -> Iterator[Page]:
     page = context.new_page()
+    page.set_default_timeout(15_000)
 
     def hear(message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:

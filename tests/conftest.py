@@ -4,9 +4,12 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
@@ -20,6 +23,27 @@ from pillarbox.queue.drain import Drain
 from tests.outbox import OutboxBench
 
 _numbers = count(1)
+
+
+def run_apart(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine to its end on a thread: this one may have a loop of its own (Playwright's)."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, work).result()
+
+
+@contextmanager
+def copied_database(server_url: str, template: str) -> Iterator[str]:
+    """A migrated database, dropped at the end."""
+    name = f"copy_{os.getpid()}_{next(_numbers)}"
+
+    async def run(sql: str) -> None:
+        connection = await asyncpg.connect(server_url)
+        await connection.execute(sql)
+        await connection.close()
+
+    run_apart(run(f"CREATE DATABASE {name} TEMPLATE {template}"))
+    yield with_database(server_url, name)
+    run_apart(run(f"DROP DATABASE {name} WITH (FORCE)"))
 
 
 def with_database(url: str, name: str) -> str:
@@ -54,23 +78,15 @@ def template(server_url: str) -> str:
         await upgrade(database.engine)
         await database.aclose()
 
-    asyncio.run(make())
+    run_apart(make())
     return name
 
 
 @pytest.fixture(scope="module")
 def module_database_url(server_url: str, template: str) -> Iterator[str]:
     """A migrated database that the tests of one module share."""
-    name = f"module_{os.getpid()}_{next(_numbers)}"
-
-    async def run(sql: str) -> None:
-        connection = await asyncpg.connect(server_url)
-        await connection.execute(sql)
-        await connection.close()
-
-    asyncio.run(run(f"CREATE DATABASE {name} TEMPLATE {template}"))
-    yield with_database(server_url, name)
-    asyncio.run(run(f"DROP DATABASE {name} WITH (FORCE)"))
+    with copied_database(server_url, template) as url:
+        yield url
 
 
 @pytest.fixture

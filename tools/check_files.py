@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ["package-lock.json", "benchmarks/palette/package-lock.json", "requirements/*.txt"]
 HOST = re.compile(r"https?://|file:/|\"resolved\"")
-FUNDING = re.compile(r'"url": "https?://[^"]*"')
+# npm copies the packages' funding pages, which are no registries: "url": "…", or bare in a list.
+FUNDING = re.compile(r'^\s*("url": )?"https?://[^"]*"(,)?$')
 
 
 def hosts_in_locks() -> list[str]:
@@ -18,7 +19,6 @@ def hosts_in_locks() -> list[str]:
     for pattern in LOCKS:
         for path in ROOT.glob(pattern):
             for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-                # npm copies the packages' funding pages, which are no registries.
                 if HOST.search(line) and not FUNDING.search(line):
                     found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
     return found

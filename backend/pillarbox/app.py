@@ -7,14 +7,15 @@ from types import FrameType
 from typing import Any
 
 from litestar import Litestar, Router
+from litestar.config.compression import CompressionConfig
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from pillarbox import web
 from pillarbox.health import HealthController
-from pillarbox.inbox.routes import InboxController, receive_webhook
 from pillarbox.inbox.holds import Holds
+from pillarbox.inbox.routes import InboxController, receive_webhook
 from pillarbox.inbox.smtp import InboxSmtpServer
 from pillarbox.inbox.webhook import WebhookReceiver
 from pillarbox.notifications.routes import OutboxController
@@ -94,6 +95,8 @@ def create_app(settings: Settings, database_url: str) -> Litestar:
         exception_handlers=handlers(),
         response_headers=SECURITY_HEADERS,
         logging_config=None,
+        # A stream is left alone: compressing would hold its events back until a block is full.
+        compression_config=CompressionConfig("gzip", minimum_size=1024, exclude=["/api/outbox/stream"]),
         request_max_body_size=settings.max_body_bytes,
         openapi_config=OpenAPIConfig(
             title="Pillarbox",

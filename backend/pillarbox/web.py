@@ -14,6 +14,22 @@ _IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 _NEVER = {"cache-control": "no-store", "vary": "cookie"}
 _THEMES = frozenset({"light", "dark"})
 
+# Not from the system's table, which differs from machine to machine: with nosniff a wrong type is a refusal.
+_MEDIA_TYPES = {
+    ".css": "text/css",
+    ".html": "text/html",
+    ".ico": "image/x-icon",
+    ".jpg": "image/jpeg",
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain",
+    ".webmanifest": "application/manifest+json",
+    ".webp": "image/webp",
+    ".woff2": "font/woff2",
+}
+
 _NOT_BUILT = (
     "<!doctype html><title>Pillarbox</title><p>The front end is not built. "
     "Run <code>npm ci &amp;&amp; npm run build</code>, or <code>make run</code>.</p>"
@@ -26,10 +42,11 @@ def asset(path: Path) -> File:
     return _file(WEB_ROOT / "assets", path, _IMMUTABLE)
 
 
-@get("/", include_in_schema=False, sync_to_thread=False)
-def home() -> Redirect:
+@get(["/", "/de"], include_in_schema=False, sync_to_thread=False)
+def home(request: Request[Any, Any, Any]) -> Redirect:
     """The page that explains itself."""
-    return Redirect("/showcases/workers", status_code=307)
+    language = request.url.path.rstrip("/")
+    return Redirect(f"{language}/showcases/workers", status_code=307)
 
 
 @get(["/{path:path}"], include_in_schema=False, sync_to_thread=False)
@@ -69,4 +86,10 @@ def _file(root: Path, path: Path, headers: dict[str, str]) -> File:
     wanted = (root / str(path).lstrip("/")).resolve()
     if not wanted.is_relative_to(root.resolve()) or not wanted.is_file():
         raise NotFoundException("There is no such file.")
-    return File(wanted, content_disposition_type="inline", headers=headers)
+    return File(
+        wanted,
+        filename=wanted.name,
+        media_type=_MEDIA_TYPES.get(wanted.suffix, "application/octet-stream"),
+        content_disposition_type="inline",
+        headers=headers,
+    )

@@ -70,5 +70,3 @@ def test_an_installed_wheel_serves_and_delivers_without_node(wheel: Path, tmp_pa
 def fetch(url: str, accept: str = "*/*") -> str:
     with urllib.request.urlopen(urllib.request.Request(url, headers={"accept": accept})) as answer:
         return answer.read().decode()
-
-

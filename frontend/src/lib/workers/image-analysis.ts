@@ -64,18 +64,19 @@ async function analyse(
 
   const timings = { decode: 0, draw: 0, palette: 0, total: 0 };
   let result: Pick<Analysis, 'original' | 'sampled' | 'swatches' | 'luminance'> | null = null;
-  for (let pass = 1; pass <= passes; pass++) {
-    onStage('decode', pass);
-    const beforeDecode = performance.now();
-    const bitmap = await decode(bytes, header);
-    timings.decode += performance.now() - beforeDecode;
-    try {
-      const original = { width: bitmap.width, height: bitmap.height };
-      requireSanePixels(original);
-
+  onStage('decode', 1);
+  const beforeDecode = performance.now();
+  const bitmap = await decode(bytes, header);
+  timings.decode = performance.now() - beforeDecode;
+  try {
+    const original = { width: bitmap.width, height: bitmap.height };
+    requireSanePixels(original);
+    const sampled = fit(original, longestEdge);
+    // Nothing is awaited from here on. A browser decodes off the thread anyway; what holds a thread is
+    // drawing and counting, and between two awaited passes it would come up for air.
+    for (let pass = 1; pass <= passes; pass++) {
       onStage('draw', pass);
       const beforeDraw = performance.now();
-      const sampled = fit(original, longestEdge);
       const pixels = draw(bitmap, sampled);
       timings.draw += performance.now() - beforeDraw;
 
@@ -85,9 +86,9 @@ async function analyse(
       const luminance = swatches.length === 0 ? null : averageLuminance(pixels);
       timings.palette += performance.now() - beforePalette;
       result = { original, sampled, swatches, luminance };
-    } finally {
-      bitmap.close();
     }
+  } finally {
+    bitmap.close();
   }
   if (result === null) throw new RangeError(`passes must be at least 1, not ${passes}`);
   timings.total = performance.now() - begin;

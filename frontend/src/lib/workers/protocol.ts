@@ -84,7 +84,7 @@ export interface AnalysisOptions {
   readonly swatches?: number;
   /** Default LIMITS.longestEdge. */
   readonly longestEdge?: number;
-  /** How often decode → draw → palette is repeated; default 1. Timings are the sum over all passes. */
+  /** How often draw → palette is repeated after the one decode; default 1. Timings are sums over all passes. */
   readonly passes?: number;
 }
 
