@@ -10,6 +10,16 @@ from pillarbox.errors import PillarboxError
 
 Connect = Callable[[], Coroutine[Any, Any, asyncpg.Connection]]
 
+# InternalClientError: a connection that broke in the middle of an exchange leaves asyncpg's protocol in a
+# state it then complains of.
+_CONNECTION_LOST = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+
 
 class DatabaseUnreachableError(PillarboxError):
     """The database refused, broke off or did not answer in time; the statement may or may not have run."""
@@ -34,25 +44,22 @@ class Lane:
         Raises:
             DatabaseUnreachableError: no answer within the deadline, or no connection to ask on.
             asyncpg.PostgresError: the server answered with an error.
+            ValueError: an argument cannot be encoded.
         """
         try:
             async with asyncio.timeout(self._deadline_seconds):
                 if self._connection is None or self._connection.is_closed():
                     self._connection = await self._connect()
                 return await self._connection.fetch(sql, *arguments)
-        except (
-            asyncpg.PostgresConnectionError,
-            asyncpg.OperatorInterventionError,
-            asyncpg.InterfaceError,
-        ) as error:
-            self.discard()
-            raise DatabaseUnreachableError(f"the database broke off: {error}") from error
         except TimeoutError as error:
             self.discard()
             raise DatabaseUnreachableError(
                 f"the database did not answer within {self._deadline_seconds:g} s"
             ) from error
-        except OSError as error:
+        except ValueError:
+            # An argument that cannot be encoded, also where asyncpg makes it an InterfaceError.
+            raise
+        except _CONNECTION_LOST as error:
             self.discard()
             raise DatabaseUnreachableError(f"the database cannot be reached: {error}") from error
         except asyncpg.PostgresError:

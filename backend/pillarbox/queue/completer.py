@@ -86,7 +86,7 @@ class Completer:
     async def _write(self, batch: Sequence[Report]) -> None:
         try:
             settled = await self._statements.settle(self._lane, batch)
-        except asyncpg.PostgresError as error:
+        except (asyncpg.PostgresError, ValueError) as error:
             if len(batch) > 1:
                 # One report the server will not take must not hold up the others.
                 for report in batch:
