@@ -26,7 +26,7 @@ __all__ = ["Drain", "DrainBusyError", "DrainStatus"]
 
 log = structlog.get_logger(__name__)
 
-_CLAIM_LANES = 3
+_CLAIM_LANES = 2
 """Claims under way at once, each of a batch at most. Only the first lane connects before there is a rush."""
 
 _UNSETTLED_BATCHES = 10
