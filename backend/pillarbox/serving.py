@@ -4,9 +4,12 @@ import socket
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import cast
 
 import click
 import uvicorn
+from litestar import Litestar
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from pillarbox.app import create_app
 from pillarbox.errors import PillarboxError
@@ -36,7 +39,7 @@ def serve_on(listening: socket.socket, settings: Settings, database_url: str) ->
     """Serve until SIGINT or SIGTERM, then settle and stop."""
     server = _Server(
         uvicorn.Config(
-            create_app(settings, database_url),
+            _answering_head(create_app(settings, database_url)),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -46,6 +49,17 @@ def serve_on(listening: socket.socket, settings: Settings, database_url: str) ->
     server.run(sockets=[listening])
     if not server.started:
         sys.exit(1)
+
+
+def _answering_head(app: Litestar) -> ASGIApp:
+    """HEAD as GET without its body (RFC 9110, 9.3.2), which the server leaves out. Not for streams."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "HEAD" and not scope["path"].endswith("/stream"):
+            scope = cast("Scope", {**scope, "method": "GET"})
+        await app(scope, receive, send)
+
+    return answer
 
 
 class _Server(uvicorn.Server):

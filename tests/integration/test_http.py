@@ -352,8 +352,22 @@ async def test_the_page_comes_in_the_language_of_its_address_and_the_chosen_them
 
 
 async def test_the_first_address_leads_to_the_page(http: aiohttp.ClientSession) -> None:
-    async with http.get("/", allow_redirects=False) as answer:
-        assert (answer.status, answer.headers["location"]) == (307, "/showcases/workers")
+    for path, page in (
+        ("/", "/showcases/workers"),
+        ("/de", "/de/showcases/workers"),
+        ("/de/", "/de/showcases/workers"),
+    ):
+        async with http.get(path, allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["location"]) == (307, page)
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/showcases/workers", "/api/platform"])
+async def test_head_answers_as_get_without_a_body(http: aiohttp.ClientSession, path: str) -> None:
+    async with http.head(path, headers={"accept": "text/html"}) as answer:
+        assert answer.status == 200
+        assert await answer.read() == b""
+    async with http.head("/nothing") as answer:
+        assert answer.status == 404
 
 
 async def test_an_unknown_page_is_a_404_with_the_page_around_it(http: aiohttp.ClientSession) -> None:
