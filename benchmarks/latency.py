@@ -9,8 +9,8 @@ from benchmarks.drain import make_drain
 from benchmarks.figures import Figure, percentile
 from pillarbox.queue.wake import Announcer, Listener
 
-_WAKE_UPS = 150
-_POLLS = 60
+_WAKE_UPS = 120
+_POLLS = 40
 _POLL_TICK_SECONDS = 0.2
 _CHANNEL = "bench_wake"
 

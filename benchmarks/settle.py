@@ -10,7 +10,7 @@ from benchmarks.peers.pgbench import PgbenchContestant, find_pgbench
 from benchmarks.peers.pgqueuer import PgqueuerContestant
 from benchmarks.peers.procrastinate import ProcrastinateContestant
 
-_ROWS = 12_000
+_ROWS = 20_000
 _ROUNDS = 5
 _BATCHES = (25, 100)
 
