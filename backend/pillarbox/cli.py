@@ -101,6 +101,7 @@ def drain(limit: int | None, as_json: bool) -> None:
             loop.add_signal_handler(number, runtime.stop)
         try:
             report = await runtime.drain.run_once(runtime.stopping, limit=limit)
+            await runtime.sampler.fold()
         finally:
             await runtime.aclose()
         if as_json:

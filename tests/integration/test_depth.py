@@ -231,3 +231,20 @@ async def test_a_reader_who_lags_gets_the_newest_value_and_no_backlog() -> None:
     async with asyncio.timeout(1):
         (ended,) = await asyncio.gather(silence, return_exceptions=True)
     assert isinstance(ended, StopAsyncIteration)
+
+
+async def test_the_counters_stay_short_though_nobody_watches(outbox: OutboxBench, database: Database) -> None:
+    await outbox.fill(300)
+    while rows := await outbox.claim(1):
+        await outbox.settle(rows, "done")
+    count = "SELECT count(*) FROM queue.depth_deltas"
+    assert (await outbox.lane.fetch(count))[0][0] > 500
+    stopping = asyncio.Event()
+    sampling = asyncio.ensure_future(
+        DepthSampler(DepthCounter(OUTBOX), database.lane(), Board()).run(stopping)
+    )
+    async with asyncio.timeout(10):
+        while (await outbox.lane.fetch(count))[0][0] > 210:
+            await asyncio.sleep(0.02)
+    stopping.set()
+    await sampling

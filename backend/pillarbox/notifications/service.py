@@ -57,20 +57,21 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     provider_message_id: str | None
 
 
-_INSERT_NOTIFICATIONS = text("""\
-INSERT INTO notifications.notifications (id, person_id, type, title, body)
-SELECT * FROM unnest(
-  CAST(:ids AS uuid[]), CAST(:people AS uuid[]), CAST(:types AS text[]),
-  CAST(:titles AS text[]), CAST(:bodies AS text[])
+# Both tables in one statement: one way to the server and back.
+_INSERT = text("""\
+WITH written AS (
+  INSERT INTO notifications.notifications (id, person_id, type, title, body)
+  SELECT * FROM unnest(
+    CAST(:ids AS uuid[]), CAST(:people AS uuid[]), CAST(:types AS text[]),
+    CAST(:titles AS text[]), CAST(:bodies AS text[])
+  )
 )
-""")
-
-_INSERT_DELIVERIES = text("""\
 INSERT INTO notifications.notification_deliveries
   (id, notification_id, channel, address, max_attempts, budget)
 SELECT r.id, r.notification_id, r.channel, r.address, CAST(:budget AS int), CAST(:budget AS int)
 FROM unnest(
-  CAST(:ids AS uuid[]), CAST(:notifications AS uuid[]), CAST(:channels AS text[]), CAST(:addresses AS text[])
+  CAST(:delivery_ids AS uuid[]), CAST(:notifications AS uuid[]), CAST(:channels AS text[]),
+  CAST(:addresses AS text[])
 ) AS r (id, notification_id, channel, address)
 """)
 
@@ -101,19 +102,14 @@ async def send(session: AsyncSession, drafts: Sequence[Draft], *, budget: int) -
         for target in draft.targets
     ]
     await session.execute(
-        _INSERT_NOTIFICATIONS,
+        _INSERT,
         {
             "ids": [notification_id for notification_id, _ in notifications],
             "people": [draft.person_id for draft in drafts],
             "types": [draft.type for draft in drafts],
             "titles": [draft.title for draft in drafts],
             "bodies": [draft.body for draft in drafts],
-        },
-    )
-    await session.execute(
-        _INSERT_DELIVERIES,
-        {
-            "ids": [delivery_id for delivery_id, _, _ in deliveries],
+            "delivery_ids": [delivery_id for delivery_id, _, _ in deliveries],
             "notifications": [notification_id for _, notification_id, _ in deliveries],
             "channels": [target.channel for _, _, target in deliveries],
             "addresses": [target.address for _, _, target in deliveries],

@@ -16,6 +16,7 @@ log = structlog.get_logger(__name__)
 _EVERY_SECONDS = 1.0
 _AT_MOST_EVERY_SECONDS = 0.2
 _RATE_WINDOW_SECONDS = 5.0
+_UNWATCHED_EVERY_SECONDS = 5.0
 
 
 class DepthReading(Depth, frozen=True, kw_only=True, rename="camel"):
@@ -27,11 +28,19 @@ class DepthReading(Depth, frozen=True, kw_only=True, rename="camel"):
 
 
 class DepthSampler:
-    """Samples about once a second while watched, sooner when nudged, not at all while nobody looks."""
+    """Samples about once a second while watched, sooner when nudged, seldom while nobody looks."""
 
     TOPIC = "depth"
 
-    def __init__(self, counter: DepthCounter, lane: Lane, board: Board) -> None:
+    def __init__(
+        self,
+        counter: DepthCounter,
+        lane: Lane,
+        board: Board,
+        *,
+        unwatched_seconds: float = _UNWATCHED_EVERY_SECONDS,
+    ) -> None:
+        self._unwatched_seconds = unwatched_seconds
         self._counter = counter
         self._lane = lane
         self._board = board
@@ -61,12 +70,18 @@ class DepthSampler:
                 **{name: getattr(depth, name) for name in Depth.__struct_fields__},
             )
 
+    async def fold(self) -> None:
+        """Fold the counters, for a process that ends before it would sample."""
+        async with self._lane:
+            await self._counter.fold(self._lane)
+
     async def run(self, stopping: asyncio.Event) -> None:
         """Sample until stopping."""
         failing = False
         async with self._lane:
             while not stopping.is_set():
-                await first_of(None, self._board.watched, stopping)
+                # Unwatched it still reads now and then: a read is what folds the counters.
+                await first_of(self._unwatched_seconds, self._board.watched, stopping)
                 if stopping.is_set():
                     return
                 self._nudged.clear()
