@@ -71,9 +71,7 @@ def worker() -> None:
 
     async def run(url: str) -> None:
         runtime = Runtime(settings, url)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, runtime.stop)
+        _stop_on_signals(runtime.stop)
         async with runtime.loops():
             click.echo("worker ready", err=True)
             await runtime.stopping.wait()
@@ -96,9 +94,7 @@ def drain(limit: int | None, as_json: bool) -> None:
 
     async def run(url: str) -> None:
         runtime = Runtime(settings, url)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, runtime.stop)
+        _stop_on_signals(runtime.stop)
         try:
             report = await runtime.drain.run_once(runtime.stopping, limit=limit)
             await runtime.sampler.fold()
@@ -191,6 +187,12 @@ def _require_current(url: str, settings: Settings) -> None:
 
 def _open(url: str, settings: Settings) -> Database:
     return Database(url, pooled=settings.database_pooled, deadline_seconds=settings.database_deadline_seconds)
+
+
+def _stop_on_signals(stop: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
 
 
 def _run(coroutine: Any) -> None:
