@@ -27,13 +27,16 @@ def get(url: str) -> dict:
         return json.load(answer)
 
 
-def enqueue(site: Site, **body: object) -> None:
+def post(url: str, body: dict) -> dict:
     request = urllib.request.Request(
-        f"{site.url}/api/outbox/notifications",
-        data=json.dumps({"channel": "email", **body}).encode(),
-        headers={"content-type": "application/json"},
+        url, data=json.dumps(body).encode(), headers={"content-type": "application/json"}
     )
-    urllib.request.urlopen(request).close()
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
+
+
+def enqueue(site: Site, **body: object) -> None:
+    post(f"{site.url}/api/outbox/notifications", {"channel": "email", **body})
 
 
 def wait_until_settled(site: Site, total: int) -> None:
@@ -99,3 +102,16 @@ def test_the_generated_secrets_are_the_owners_alone(site: Site) -> None:
     folder = site.environment["PILLARBOX_DATA_DIR"]
     for name in ("webhook-secret", "postgres.password"):
         assert (Path(folder) / name).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux ends a child with its parent, however it ends"
+)
+def test_a_frozen_worker_of_an_incident_does_not_outlive_a_killed_server(site: Site) -> None:
+    pid = post(f"{site.url}/api/showcase/incident", {"kind": "freeze"})["workerPid"]
+    post(f"{site.url}/api/showcase/incident/step", {"action": "freeze"})
+    worker = psutil.Process(pid)
+    assert worker.status() == psutil.STATUS_STOPPED
+    site.stop(signal.SIGKILL)
+    _, alive = psutil.wait_procs([worker], timeout=5)
+    assert alive == []

@@ -1,17 +1,16 @@
 """Runs PostgreSQL's programs on a data directory, as a user they accept, and ends them with us."""
 
 import contextlib
-import ctypes
 import os
 import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from pillarbox.child import end_with_parent
 from pillarbox.database.postgres_account import (
     Account,
     Place,
@@ -23,7 +22,6 @@ from pillarbox.database.postgres_account import (
 from pillarbox.database.postgres_binaries import find_binaries
 from pillarbox.database.server_messages import EmbeddedServerError
 
-_PR_SET_PDEATHSIG = 1
 # The kernel lets a process into its own working directory whatever the folders above it allow.
 _WORKING_DIRECTORY = Path("/proc/self/cwd")
 
@@ -56,7 +54,7 @@ class PostgresPrograms:
             encoding="utf-8",
             errors="replace",
             start_new_session=True,
-            preexec_fn=_end_with_parent(signal.SIGTERM),
+            preexec_fn=end_with_parent(signal.SIGTERM),
             **place,
         )
         with process:
@@ -79,7 +77,7 @@ class PostgresPrograms:
             # A terminal's Ctrl-C is for the application, which stops the server after settling its rows.
             start_new_session=True,
             creationflags=_own_console_group(),
-            preexec_fn=_end_with_parent(signal.SIGINT),
+            preexec_fn=end_with_parent(signal.SIGINT),
             **place,
         )
 
@@ -105,21 +103,6 @@ class PostgresPrograms:
             "start Pillarbox as an ordinary user, or choose a data directory everyone may reach, "
             "such as /var/lib/pillarbox"
         )
-
-
-def _end_with_parent(signal_number: int) -> Callable[[], None] | None:
-    """On Linux, what makes the kernel signal the child when this process dies, however it dies."""
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl
-    parent = os.getpid()
-
-    def before_exec() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the kernel knew
-            os._exit(1)
-
-    return before_exec
 
 
 def _own_console_group() -> int:

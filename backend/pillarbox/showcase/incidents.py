@@ -19,6 +19,7 @@ import structlog
 from sqlalchemy import text
 from uuid_utils.compat import uuid7
 
+from pillarbox.child import end_with_parent
 from pillarbox.database.engine import Database
 from pillarbox.inbox.holds import Holds
 from pillarbox.notifications.service import Delivery
@@ -259,6 +260,8 @@ class Incidents:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
+            # A frozen worker would outlive a killed server for ever.
+            preexec_fn=end_with_parent(signal.SIGKILL),
         )
 
     async def _delivery(self) -> Delivery:
