@@ -1,5 +1,6 @@
 """Builds the Litestar application; nothing else wires HTTP."""
 
+import asyncio
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -56,7 +57,8 @@ def create_app(settings: Settings, database_url: str) -> Litestar:
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
-            stack.enter_context(_stopping_first(runtime.stop))
+            loop = asyncio.get_running_loop()
+            stack.enter_context(_stopping_first(lambda: loop.call_soon_threadsafe(runtime.stop)))
             if holds is not None:
                 server = InboxSmtpServer(
                     "127.0.0.1", settings.inbox_smtp_port, runtime.inbox.store_mail, holds=holds
@@ -112,7 +114,7 @@ def _given(value: Any) -> Provide:
 
 
 @contextmanager
-def _stopping_first(stop: Callable[[], None]) -> Generator[None]:
+def _stopping_first(stop: Callable[[], object]) -> Generator[None]:
     """End the streams on SIGINT and SIGTERM before the server waits for them.
 
     A server asks its lifespan to end only when all connections are closed, and an event stream closes

@@ -97,7 +97,10 @@ def drain(limit: int | None, as_json: bool) -> None:
         _stop_on_signals(runtime.stop)
         try:
             report = await runtime.drain.run_once(runtime.stopping, limit=limit)
-            await runtime.sampler.fold()
+            try:
+                await runtime.sampler.fold()
+            except (PillarboxError, asyncpg.PostgresError) as error:
+                click.echo(f"the depth counters were not folded: {error}", err=True)
         finally:
             await runtime.aclose()
         if as_json:

@@ -22,6 +22,10 @@ _DATA_EXCEPTION = "22"
 """The SQLSTATE class of values PostgreSQL refuses to hold."""
 
 
+_UNAVAILABLE = ("08", "53", "57P0")
+"""Connections that break, a server that is full, starting, stopping or recovering."""
+
+
 class FieldProblem(msgspec.Struct, frozen=True):
     """What is wrong with one place of the request."""
 
@@ -121,12 +125,26 @@ def handlers() -> dict[Any, Any]:
         TimeoutError: _unreachable,
         PoolTimeoutError: _unreachable,
         DBAPIError: _database,
+        RecursionError: _too_deep,
         Exception: _unexpected,
     }
 
 
+def _too_deep(_: Request[Any, Any, Any], error: RecursionError) -> Response[Problem]:
+    return _respond(
+        Problem(
+            status=400,
+            title=HTTPStatus.BAD_REQUEST.phrase,
+            detail="The body is nested too deeply.",
+        )
+    )
+
+
 def _database(request: Request[Any, Any, Any], error: DBAPIError) -> Response[Problem]:
-    if (getattr(error.orig, "sqlstate", None) or "").startswith(_DATA_EXCEPTION):
+    state: str = getattr(error.orig, "sqlstate", None) or ""
+    if state.startswith(_UNAVAILABLE):
+        return _unreachable(request, error)
+    if state.startswith(_DATA_EXCEPTION):
         return _respond(
             Problem(
                 status=400,

@@ -110,17 +110,22 @@ class Runtime:
             async with asyncio.TaskGroup() as group:
                 loops = {"announcer": self.announcer.run, "sampler": self.sampler.run}
                 if self.drains_here:
-                    loops |= {
-                        "drain": self.drain.run,
-                        "listener": self.listener.run,
-                        "pruner": self.pruner.run,
-                    }
-                for name, run in loops.items():
-                    group.create_task(self._keep_running(name, run), name=name)
+                    loops |= {"drain": self.drain.run, "pruner": self.pruner.run}
+                    if self.database.listens:
+                        loops["listener"] = self.listener.run
+                tasks = {
+                    name: group.create_task(self._keep_running(name, run), name=name)
+                    for name, run in loops.items()
+                }
                 try:
                     yield
                 finally:
                     self.stop()
+                    # The drain has rows to hand back; the others have nothing worth a database's silence.
+                    others = [task for name, task in tasks.items() if name != "drain"]
+                    _, late = await asyncio.wait(others, timeout=self.settings.shutdown_grace_seconds)
+                    for task in late:
+                        task.cancel()
         finally:
             await self.aclose()
 
@@ -134,6 +139,8 @@ class Runtime:
                 log.exception("a loop crashed and will be started again", loop=name, seconds=pause)
                 await first_of(pause, self.stopping)
                 pause = min(pause * 2, 60.0)
+            else:
+                return
 
     async def aclose(self) -> None:
         """Close what is open."""

@@ -2,7 +2,7 @@
 
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from litestar import Request
 from litestar.connection import ASGIConnection
@@ -51,7 +51,7 @@ def is_local(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
     """
     forwarded = connection.headers.get("x-forwarded-for") or connection.headers.get("forwarded")
     peer = connection.client.host if connection.client else ""
-    host = urlsplit(f"//{connection.headers.get('host', '')}").hostname or ""
+    host = _split(f"//{connection.headers.get('host', '')}").hostname or ""
     return not forwarded and _is_loopback(peer) and (host == "localhost" or _is_loopback(host))
 
 
@@ -71,7 +71,7 @@ async def same_origin_json(request: Request[Any, Any, Any]) -> None:
     site = request.headers.get("sec-fetch-site")
     origin = request.headers.get("origin")
     if (site is not None and site not in {"same-origin", "none"}) or (
-        origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+        origin is not None and _split(origin).netloc != request.headers.get("host")
     ):
         raise PermissionDeniedException("This request was sent by a page of another site.")
     length = request.headers.get("content-length", "0")
@@ -81,6 +81,14 @@ async def same_origin_json(request: Request[Any, Any, Any]) -> None:
             raise UnsupportedMediaTypeError(
                 f"The body must be application/json, not {kind or 'of no stated type'}."
             )
+
+
+def _split(address: str) -> SplitResult:
+    """The address in parts, all empty where it is malformed."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return SplitResult("", "", "", "", "")
 
 
 def _is_loopback(host: str) -> bool:

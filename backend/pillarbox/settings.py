@@ -117,6 +117,12 @@ _MAXIMUM: dict[str, float] = {
     "delivery_concurrency": 1000,
     "delivery_max_attempts": 1000,
     "delivery_backoff_jitter": 1,
+    # A year: beyond it intervals and dates would in the end overflow.
+    "delivery_backoff_cap": 31_536_000,
+    "delivery_claim_lease": 31_536_000,
+    "delivery_tick": 31_536_000,
+    "delivery_retention_sent_days": 36_500,
+    "delivery_retention_failed_days": 36_500,
 }
 
 
@@ -160,6 +166,16 @@ def _name_variable(message: str) -> str:
     return message
 
 
+def _scheme(url: str) -> str:
+    """The scheme of a usable address, else nothing."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.port != 0
+    except ValueError:
+        return ""
+    return parts.scheme if usable else ""
+
+
 def _check(settings: Settings) -> None:
     for field, minimum in _MINIMUM.items():
         value: float = getattr(settings, field)
@@ -173,12 +189,14 @@ def _check(settings: Settings) -> None:
             raise ConfigurationError(f"{VARIABLES[field]} is {value}; it must be at most {maximum:g}")
     for field in ("database_url", "database_direct_url"):
         url: str | None = getattr(settings, field)
-        if url is not None and urlsplit(url).scheme not in {"postgresql", "postgres"}:
-            raise ConfigurationError(f"{VARIABLES[field]} must start with postgresql://")
-    if settings.smtp_url is not None and urlsplit(settings.smtp_url).scheme not in {"smtp", "smtps"}:
-        raise ConfigurationError("PILLARBOX_SMTP_URL must start with smtp:// or smtps://")
-    if settings.webhook_url is not None and urlsplit(settings.webhook_url).scheme not in {"http", "https"}:
-        raise ConfigurationError("PILLARBOX_WEBHOOK_URL must start with http:// or https://")
+        if url is not None and _scheme(url) not in {"postgresql", "postgres"}:
+            raise ConfigurationError(f"{VARIABLES[field]} must be an address that starts with postgresql://")
+    if settings.smtp_url is not None and _scheme(settings.smtp_url) not in {"smtp", "smtps"}:
+        raise ConfigurationError("PILLARBOX_SMTP_URL must be an address that starts with smtp:// or smtps://")
+    if settings.webhook_url is not None and _scheme(settings.webhook_url) not in {"http", "https"}:
+        raise ConfigurationError(
+            "PILLARBOX_WEBHOOK_URL must be an address that starts with http:// or https://"
+        )
     lease = settings.delivery_policy.lease
     if not lease.holds:
         raise ConfigurationError(

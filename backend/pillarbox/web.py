@@ -55,7 +55,7 @@ def page(request: Request[Any, Any, Any], path: Path) -> File | Response[str]:
     relative = str(path).lstrip("/")
     if relative.startswith("api/"):
         raise NotFoundException(f"There is nothing at {request.url.path}.")
-    if relative != "index.html" and (WEB_ROOT / relative).is_file():
+    if relative != "index.html" and _is_file(WEB_ROOT / relative):
         return _file(WEB_ROOT, path, {"cache-control": "no-cache"})
     if "text/html" not in request.headers.get("accept", ""):
         raise NotFoundException(f"There is nothing at {request.url.path}.")
@@ -83,8 +83,11 @@ def _index(relative: str, theme: str) -> str:
 
 
 def _file(root: Path, path: Path, headers: dict[str, str]) -> File:
-    wanted = (root / str(path).lstrip("/")).resolve()
-    if not wanted.is_relative_to(root.resolve()) or not wanted.is_file():
+    try:
+        wanted = (root / str(path).lstrip("/")).resolve()
+    except (ValueError, OSError) as error:
+        raise NotFoundException("There is no such file.") from error
+    if not wanted.is_relative_to(root.resolve()) or not _is_file(wanted):
         raise NotFoundException("There is no such file.")
     return File(
         wanted,
@@ -93,3 +96,11 @@ def _file(root: Path, path: Path, headers: dict[str, str]) -> File:
         content_disposition_type="inline",
         headers=headers,
     )
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is one; a name no file can have is none."""
+    try:
+        return path.is_file()
+    except (ValueError, OSError):
+        return False

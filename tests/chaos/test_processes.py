@@ -15,6 +15,7 @@ from pillarbox.inbox.holds import Holds
 from pillarbox.inbox.received import ReceivedMail
 from pillarbox.inbox.smtp import InboxSmtpServer
 from tests.outbox import OutboxBench
+from tests.pooler import pgbouncer
 from tests.processes import pillarbox
 
 
@@ -223,6 +224,18 @@ async def test_random_kills_while_draining_lose_nothing_and_double_only_what_was
     assert set(mails.received) == set(ids)
     doubled = sum(count - 1 for count in mails.received.values())
     assert doubled <= kills * (5 + 100), "only what was sent and not yet settled may come twice"
+
+
+async def test_a_worker_behind_a_pooler_without_a_direct_url_works_and_stops(
+    outbox: OutboxBench, mails: MailServer, installation: dict[str, object], database_url: str
+) -> None:
+    async with pgbouncer(database_url) as pooled_url:
+        pooled = {"DATABASE_URL": pooled_url, "PILLARBOX_DATABASE_POOLED": "true"}
+        async with pillarbox("worker", settings=installation | pooled) as worker:
+            await worker.said("worker ready")
+            await outbox.fill(5)
+            await mails.until(5)
+            assert await worker.end(signal.SIGTERM, seconds=10) == 0
 
 
 async def test_a_schema_that_is_not_there_is_one_clear_line(server_url: str, tmp_path: Path) -> None:

@@ -169,6 +169,7 @@ async def test_a_bad_enqueue_is_refused_clearly_and_changes_nothing(
         pytest.param(b"\xff\xfe", "application/json", 400, id="not UTF-8"),
         pytest.param(b"", "application/json", 400, id="empty"),
         pytest.param(b"[]", "application/json", 400, id="a list"),
+        pytest.param(b"[" * 30_000, "application/json", 400, id="nested deeply"),
         pytest.param(b'{"channel":"email"}', "text/plain", 415, id="text/plain"),
         pytest.param(b'{"channel":"email"}', "application/x-www-form-urlencoded", 415, id="a form"),
         pytest.param(b'{"channel":"email"}', "", 415, id="no content type"),
@@ -199,6 +200,9 @@ async def test_a_body_that_cannot_be_read_is_refused_clearly(
     [
         ("GET", "/api/nothing", 404),
         ("GET", "/nothing.png", 404),
+        ("GET", "/assets/%00.js", 404),
+        ("GET", "/assets/" + "x" * 300, 404),
+        ("GET", "/" + "x" * 300, 404),
         ("GET", "/assets/../../../etc/passwd", 404),
         ("GET", "/assets/%2e%2e/%2e%2e/settings.py", 404),
         ("PUT", "/api/outbox/notifications", 405),
@@ -220,6 +224,8 @@ FOREIGN = [
     pytest.param({"x-forwarded-for": "203.0.113.7"}, id="through a proxy"),
     pytest.param({"forwarded": "for=203.0.113.7"}, id="through a proxy that says so the new way"),
     pytest.param({"origin": "http://elsewhere.example"}, id="from another site's page"),
+    pytest.param({"origin": "http://["}, id="from a malformed origin"),
+    pytest.param({"host": "[::1"}, id="to a malformed host"),
     pytest.param({"sec-fetch-site": "cross-site"}, id="from another site, as the browser says"),
 ]
 
@@ -300,6 +306,15 @@ async def test_an_incident_that_is_ended_leaves_no_process_and_no_pause(
     async with http.post("/api/outbox/notifications", json={"channel": "email"}) as answer:
         assert answer.status == 201
     await settled(http, before["settledTotal"] + 1)
+
+
+async def test_an_incident_takes_its_own_row_though_others_are_due(http: aiohttp.ClientSession) -> None:
+    async with http.post("/api/outbox/notifications", json={"channel": "email", "count": 1000}) as answer:
+        assert answer.status == 201
+    async with http.post("/api/showcase/incident", json={"kind": "kill"}) as answer:
+        assert (await answer.json())["state"] == "sending"
+    async with http.delete("/api/showcase/incident") as answer:
+        assert answer.status == 204
 
 
 async def test_the_claim_shown_is_the_claim_that_runs(http: aiohttp.ClientSession) -> None:

@@ -76,7 +76,7 @@ async def test_two_reapers_and_a_settle_at_once_share_the_rows_without_a_double(
 async def test_batches_that_settle_reap_retry_and_prune_the_same_rows_never_deadlock(
     outbox: OutboxBench, database: Database
 ) -> None:
-    ids = await outbox.fill(200)
+    ids = await outbox.fill(200, budget=1)
     rows = await outbox.claim(200)
     await outbox.let_lease_lapse(*ids)
     forward = [Report(row.id, row.attempts, "retry") for row in rows]
@@ -91,8 +91,8 @@ async def test_batches_that_settle_reap_retry_and_prune_the_same_rows_never_dead
         async with database.lane() as lane:
             for _ in range(30):
                 await STATEMENTS.reap(lane, 0.0)
+                await STATEMENTS.prune(lane, "dead", 0.0, 3)
                 await STATEMENTS.retry_by_hand(lane, ids[::-1])
-                await STATEMENTS.prune(lane, "dead", 3600.0, 1000)
                 await STATEMENTS.claim(lane, 7)
 
     await asyncio.gather(
@@ -102,7 +102,7 @@ async def test_batches_that_settle_reap_retry_and_prune_the_same_rows_never_dead
         upset_often(),
     )
     assert (await outbox.lane.fetch(deadlocks))[0][0] == 0
-    assert sum((await outbox.counts()).values()) == 200
+    assert 0 < sum((await outbox.counts()).values()) < 200, "prune took part"
 
 
 async def test_pruning_takes_only_finished_rows_past_their_retention(outbox: OutboxBench) -> None:

@@ -1,5 +1,7 @@
 """How this process reaches PostgreSQL: sessions for services, lanes for the queue core."""
 
+import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +13,8 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 from pillarbox.database.lane import Lane
+
+_CLOSE_SECONDS = 1.0
 
 
 class Database:
@@ -62,8 +66,10 @@ class Database:
         return await _connect(self._direct_url, self.deadline_seconds)
 
     async def aclose(self) -> None:
-        """Close the pool."""
-        await self.engine.dispose()
+        """Close the pool; a server that has gone silent is not waited for."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self.engine.dispose()
 
     async def _connect(self) -> asyncpg.Connection:
         # A kept statement keeps its plan, made for the table as it was: the plan for an empty queue reads the

@@ -16,6 +16,9 @@ log = structlog.get_logger(__name__)
 _FLUSH_AT_MOST = 500
 _RETRY_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 
+_REFUSED = {"22", "23"}
+"""SQLSTATE classes that speak of the values: data exception, integrity constraint violation."""
+
 OnLanded = Callable[[Sequence[Report], Sequence[Settled]], None]
 
 
@@ -87,6 +90,12 @@ class Completer:
         try:
             settled = await self._statements.settle(self._lane, batch)
         except (asyncpg.PostgresError, ValueError) as error:
+            if (
+                isinstance(error, asyncpg.PostgresError)
+                and str(getattr(error, "sqlstate", ""))[:2] not in _REFUSED
+            ):
+                # A full server, a failover, a deadlock: its word on the moment, not on these reports.
+                raise DatabaseUnreachableError(f"the database takes no reports now: {error}") from error
             if len(batch) > 1:
                 # One report the server will not take must not hold up the others.
                 for report in batch:

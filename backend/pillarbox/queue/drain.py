@@ -99,11 +99,14 @@ class Drain(Generic[RowT]):
     def pause(self) -> None:
         """Claim nothing more until `resume`; what runs, runs on."""
         self._paused = True
-        self._changed("paused")
+        if self._started:
+            self._changed("paused")
 
     def resume(self) -> None:
         """Claim again."""
         self._paused = False
+        if self._started:
+            self._changed("idle")
         self.wake.set()
 
     # -- the loop ----------------------------------------------------------------------------------

@@ -49,6 +49,13 @@ WHERE id = :id AND status = 'processing'
 """)
 
 
+_PUT_FIRST = text("""\
+UPDATE notifications.notification_deliveries
+SET next_attempt_at = 'epoch'
+WHERE id = :id AND status = 'pending'
+""")
+
+
 class Logged(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened to the row, with the fence it then had."""
 
@@ -133,6 +140,7 @@ class Incidents:
                         log=(),
                     )
                 )
+                await self._put_first(delivery_id)
                 self._note("enqueued")
                 self._worker = await self._start_worker()
                 self._set(worker_pid=self._worker.pid)
@@ -178,6 +186,9 @@ class Incidents:
                         await self._thaw()
             except TimeoutError:
                 return await self._fail("the expected change did not come in time")
+            except Exception as error:
+                await self._fail(str(error))
+                raise
             return self._present
 
     async def end(self) -> None:
@@ -263,6 +274,11 @@ class Incidents:
             # A frozen worker would outlive a killed server for ever.
             preexec_fn=end_with_parent(signal.SIGKILL),
         )
+
+    async def _put_first(self, delivery_id: UUID) -> None:
+        """Before every other due row, or the worker would take one of those."""
+        async with self._database.session() as session:
+            await session.execute(_PUT_FIRST, {"id": delivery_id})
 
     async def _delivery(self) -> Delivery:
         delivery = await self._trial.find(self._present.delivery_id)
