@@ -26,7 +26,11 @@ class Site:
         self, database_url: str | None, *, executable: str = sys.executable, **settings: object
     ) -> None:
         self._executable = executable
-        self._folder = tempfile.TemporaryDirectory(prefix="pillarbox-site-")
+        self._folder = tempfile.TemporaryDirectory(
+            # A server whose supervisor was killed may still be writing its last page.
+            prefix="pillarbox-site-",
+            ignore_cleanup_errors=True,
+        )
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.database_url = database_url
@@ -86,8 +90,11 @@ class Site:
         return self._process.wait(seconds)
 
     def close(self) -> None:
-        """Stop what still runs and remove the folder."""
+        """Stop what still runs, its database included, and remove the folder."""
         if self._process is not None and self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            try:
+                self.stop()
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
         self._folder.cleanup()

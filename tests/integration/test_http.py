@@ -453,6 +453,12 @@ async def test_a_serverless_process_says_it_is_dormant_and_a_push_drains(databas
                 True,
                 "off",
             )
+            async with http.post("/api/showcase/incident", json={"kind": "kill"}) as answer:
+                assert answer.status == 201
+            for action in ("kill", "lapse"):
+                async with http.post("/api/showcase/incident/step", json={"action": action}) as answer:
+                    incident = await answer.json()
+            assert incident["state"] == "delivered"
             before = await depth(http)
             async with http.post("/api/outbox/notifications", json={"channel": "email"}) as answer:
                 assert answer.status == 201
