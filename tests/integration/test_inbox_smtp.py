@@ -15,7 +15,9 @@ import uvloop
 from pillarbox.channels.contract import Message, PermanentError, SendError, TransientError
 from pillarbox.channels.smtp import SmtpChannel
 from pillarbox.errors import ConfigurationError
-from pillarbox.inbox.smtp import Holds, InboxSmtpServer, ReceivedMail
+from pillarbox.inbox.holds import Holds
+from pillarbox.inbox.received import ReceivedMail
+from pillarbox.inbox.smtp import InboxSmtpServer
 
 SENDER = "Pillarbox <pillarbox@localhost>"
 

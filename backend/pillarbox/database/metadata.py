@@ -1,4 +1,4 @@
-"""The tables as SQLAlchemy sees them: for listing and filtering, and for proving that nothing drifted."""
+"""The tables as SQLAlchemy sees them, to prove that the migrations and the code did not drift apart."""
 
 from datetime import datetime
 

@@ -8,7 +8,7 @@ from sqlalchemy import text
 from uuid_utils.compat import uuid7
 
 from pillarbox.database.engine import Database
-from pillarbox.inbox.smtp import ReceivedMail
+from pillarbox.inbox.received import ReceivedMail
 from pillarbox.queue.board import Board
 
 _STORE = text("""\

@@ -23,8 +23,6 @@ from pillarbox.errors import ConfigurationError
 from pillarbox.inbox.holds import Holds
 from pillarbox.inbox.received import ReceivedMail, read_mail
 
-__all__ = ["Holds", "InboxSmtpServer", "ReceivedMail"]
-
 log = structlog.get_logger(__name__)
 
 Store = Callable[[ReceivedMail], Awaitable[None]]

@@ -1,4 +1,4 @@
-"""The statements of the core: settle, reap, prune and hand-by-hand retry, for any queue table.
+"""The statements of the core: settle, reap, prune and retry by hand, for any queue table.
 
 The claim itself is literal in each table's own description. Every statement here that waits for row
 locks takes them in the order of ids, and every other one skips locked rows, so no two of them can

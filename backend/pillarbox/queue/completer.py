@@ -101,8 +101,6 @@ class Completer:
                 for report in batch:
                     await self._write([report])
             else:
-                log.exception(
-                    "a report was refused by the database", delivery=str(batch[0].id), error=str(error)
-                )
+                log.exception("a report was refused by the database", row=str(batch[0].id), error=str(error))
             return
         self._on_landed(batch, settled)

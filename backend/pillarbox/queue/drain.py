@@ -90,7 +90,7 @@ class Drain(Generic[RowT]):
 
         Raises:
             DrainBusyError: this process already drains this queue.
-            DatabaseUnreachableError: the database went away before the first claim.
+            DatabaseUnreachableError: the database went away under a reap or a claim.
         """
         before = msgspec.structs.replace(self.status)
         await self._work(stopping or asyncio.Event(), once=True, limit=limit)

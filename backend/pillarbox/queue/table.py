@@ -5,7 +5,6 @@ from typing import Generic, TypeVar
 from uuid import UUID
 
 import msgspec
-from asyncpg import Record
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -38,7 +37,3 @@ class QueueTable(msgspec.Struct, Generic[RowT], frozen=True, kw_only=True):
     dead: str
     done_at: str
     receipt: str
-
-    def decode(self, record: Record) -> RowT:
-        """A claimed record as this table's row."""
-        return self.row(*record)
